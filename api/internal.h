@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
+#include "clave_debug.h"
 #include "interp/interp.h"
 
 struct clave_device {
@@ -52,7 +53,8 @@ struct clave_session {
   executable *stand_in_x; /* the CPU backend's, while the device is made ready; or NULL */
   warm_up *warm;          /* owned; NULL: s is on the device */
   const char *answered_by;
-  clave_observe_fn observe;
+  clave_observe_fn observe; /* or edit; both NULL: nobody looks */
+  clave_edit_fn edit;
   void *observe_ctx;
 };
 

@@ -98,6 +98,7 @@ clave_status clave_placement_get(const clave_placement *l, const char *method, u
                               .name = ins->name,
                               .where = row->where,
                               .reason = row->reason,
-                              .supported = row->supported};
+                              .supported = row->supported,
+                              .into = row->into};
   return sized_write(&own, info, SIZED(clave_placement_info, supported));
 }

@@ -272,18 +272,57 @@ clave_status clave_session_memory(const clave_session *s, clave_memory_info *inf
 }
 
 static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid,
-                              const host_tensor *value) {
+                              const host_tensor *value, bool *edited) {
   clave_session *s = ctx;
   clave_tensor t;
   tensor_to_public(&value->t, value->data, &t);
+  if (s->edit) return s->edit(s->observe_ctx, instruction, tid, &t, edited);
   return s->observe(s->observe_ctx, instruction, tid, &t);
 }
 
-clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, void *ctx) {
+static void let_watch(clave_session *s, clave_observe_fn observe, clave_edit_fn edit, void *ctx) {
   s->observe = observe;
+  s->edit = edit;
   s->observe_ctx = ctx;
-  session_observe(s->s, observe ? relay_observation : NULL, s);
+  session_observe(s->s, observe || edit ? relay_observation : NULL, s);
+}
+
+clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, void *ctx) {
+  let_watch(s, observe, NULL, ctx);
   return NULL;
+}
+
+clave_status clave_session_edit(clave_session *s, clave_edit_fn edit, void *ctx) {
+  let_watch(s, NULL, edit, ctx);
+  return NULL;
+}
+
+clave_status clave_session_count_blocks(const clave_session *s, const char *method,
+                                        uint32_t *blocks, uint32_t *commands) {
+  uint32_t m;
+  *blocks = *commands = 0;
+  TRY(program_find_method(s->program, method, &m));
+  return session_count_blocks(s->s, m, blocks, commands);
+}
+
+clave_status clave_session_block(const clave_session *s, const char *method, uint32_t index,
+                                 clave_block_info *info) {
+  uint32_t m;
+  session_block b;
+  TRY(program_find_method(s->program, method, &m));
+  TRY(session_find_block(s->s, m, index, &b));
+  clave_tensor_info t = {.size = sizeof t, .name = "", .kind = CLAVE_SLOT_TEMPORARY};
+  if (b.slot != IR_NONE) TRY(clave_program_slot(s->program, b.slot, &t));
+  clave_block_info own = {.device = b.device,
+                          .name = t.name,
+                          .kind = t.kind,
+                          .chunk = b.chunk,
+                          .offset = b.offset,
+                          .bytes = b.bytes,
+                          .first = b.first,
+                          .last = b.last,
+                          .node = b.node};
+  return sized_write(&own, info, SIZED(clave_block_info, node));
 }
 
 clave_status clave_session_write_profile(const clave_session *s, const char *path) {

@@ -71,6 +71,7 @@ int read_graph(const model *m, graph *g) {
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     TRY_EXIT(read_node(m, i, &g->nodes[i]));
+    g->nodes[i].into = i;
     mark_slots(g, &g->nodes[i]);
   }
   return EXIT_GOOD;
@@ -87,6 +88,7 @@ static int read_places(const clave_placement *places, graph *g) {
     n->reason = place.reason ? copy_string(place.reason) : NULL;
     if (!n->where || (place.reason && !n->reason)) return fail_memory();
     n->is_view = strcmp(n->where, "view") == 0;
+    n->into = place.into < g->n_nodes ? (uint32_t)place.into : i;
   }
   return EXIT_GOOD;
 }
@@ -124,6 +126,7 @@ void free_graph(graph *g) {
     free(g->nodes[i].detail);
     free(g->nodes[i].where);
     free(g->nodes[i].reason);
+    free(g->nodes[i].note);
     free(g->nodes[i].slots);
   }
   free(g->nodes);

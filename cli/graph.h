@@ -10,7 +10,10 @@ typedef struct graph_node {
   char *reason;             /* owned; NULL: first choice */
   uint32_t *slots;          /* owned: reads, then writes */
   uint32_t n_reads, n_writes;
-  bool is_view; /* known after read_placement or find_views */
+  bool is_view;     /* known after read_placement or find_views */
+  char *note;       /* owned; a further line of a drawing; NULL: none */
+  const char *fill; /* its colour in a drawing; NULL: that of its op */
+  uint32_t into;    /* the node that runs it, known after read_placement; itself */
 } graph_node;
 
 typedef struct graph {

@@ -122,36 +122,39 @@ static bool ends_in(const char *s, const char *ending) {
 
 /* ---------------------------------------------------------------- sources */
 
+static bool is_other(const char *name, const char *const *others) {
+  for (; others && *others; others++)
+    if (strncmp(name, *others, strlen(*others)) == 0) return true;
+  return false;
+}
+
 /* Whether every tensor of the file has the name of an input; if not, input_N means a position. */
-static bool names_are_own(const input_set *s, const char *others) {
+static bool names_are_own(const input_set *s, const char *const *others) {
   for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
     const char *name;
     clave_tensor ignored;
     clave_tensors_get(s->file, i, &name, &ignored);
-    if (others && strncmp(name, others, strlen(others)) == 0) continue;
+    if (is_other(name, others)) continue;
     if (!find_by_name(s, name, strlen(name))) return false;
   }
   return true;
 }
 
 static int take_from_file(input_set *s, const char *path, uint32_t index, bool own,
-                          const char *others) {
+                          const char *const *others) {
   const char *name;
   clave_tensor value;
   clave_tensors_get(s->file, index, &name, &value);
   size_t length = strlen(name);
   input *in = own ? NULL : find_by_position(s, name, length);
   if (!in) in = find_by_name(s, name, length);
-  if (!in) {
-    bool known = others && strncmp(name, others, strlen(others)) == 0;
-    return known ? EXIT_GOOD : refuse_name(s, path, name, length);
-  }
+  if (!in) return is_other(name, others) ? EXIT_GOOD : refuse_name(s, path, name, length);
   if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
   in->source = name;
   return take_tensor(in, path, &value);
 }
 
-int read_input_file(input_set *s, const char *path, const char *others) {
+int read_input_file(input_set *s, const char *path, const char *const *others) {
   TRY_STATUS(clave_tensors_load(path, &s->file));
   bool own = names_are_own(s, others);
   for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {

@@ -23,9 +23,9 @@ typedef struct input_set {
 
 /* On failure of these, too, free_inputs is to be called. */
 int describe_inputs(const model *m, input_set *s) CHECK;
-/* `others`: a name that begins so is no mistake ("output_"); NULL: every tensor must be an input.
- */
-int read_input_file(input_set *s, const char *path, const char *others) CHECK;
+/* `others`: names that begin with one of them are no mistake ("output_"; NULL ends); NULL: every
+ * tensor must be an input. */
+int read_input_file(input_set *s, const char *path, const char *const *others) CHECK;
 int read_input_list(input_set *s, const text_list *list) CHECK;
 /* The smallest legal sizes; floats from a normal distribution, integers 0. */
 int invent_inputs(input_set *s) CHECK;

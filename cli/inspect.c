@@ -5,12 +5,13 @@
 
 #include "clave_files.h"
 #include "cli/carried.h"
-#include "cli/graph.h"
+#include "cli/picture.h"
 #include "cli/tensor_json.h"
 
 typedef struct inspect_arguments {
   model_arguments model;
-  bool json, dot, svg, placement;
+  const char *profile;
+  bool json, dot, svg, html, placement;
 } inspect_arguments;
 
 static const flag inspect_flags[] = {
@@ -22,8 +23,12 @@ static const flag inspect_flags[] = {
      0},
     {"--dot", FLAG_SWITCH, offsetof(inspect_arguments, dot), NULL, "the graph for graphviz", 0, 0},
     {"--svg", FLAG_SWITCH, offsetof(inspect_arguments, svg), NULL, "the graph as a drawing", 0, 0},
+    {"--html", FLAG_SWITCH, offsetof(inspect_arguments, html), NULL,
+     "a page: the drawing, what is fused on the device, and the memory of a run", 0, 0},
+    {"--profile", FLAG_PATH, offsetof(inspect_arguments, profile), "T.json",
+     "with --svg or --html: the time of each node, as clave run --profile wrote it", 0, 0},
     {"--placement", FLAG_SWITCH, offsetof(inspect_arguments, placement), NULL,
-     "where each op runs, and why", 0, 0},
+     "where each op runs, and why; with --svg: what is fused", 0, 0},
     METHOD_FLAG(inspect_arguments),
     DEVICE_FLAGS(inspect_arguments),
 };
@@ -452,14 +457,25 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   return EXIT_GOOD;
 }
 
+static int draw(const inspect_arguments *a, model *m, graph *g, page *out) {
+  node_times times = {0};
+  int result = a->profile ? read_times(a->profile, g, &times) : EXIT_GOOD;
+  if (!result && a->profile) result = show_times(&times, g);
+  if (!result)
+    result = a->html ? write_picture(m, g, a->model.program, a->profile ? &times : NULL, out)
+                     : write_svg(g, out);
+  free_times(&times);
+  return result;
+}
+
 static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *out) {
   TRY_EXIT(open_program(&a->model, m));
   TRY_EXIT(read_graph(m, g));
-  if (a->placement) {
+  if (a->placement || a->html) {
     TRY_EXIT(open_device(&a->model, m));
     TRY_EXIT(read_placement(m, g));
   }
-  if (a->svg) return write_svg(g, out);
+  if (a->svg || a->html) return draw(a, m, g, out);
   if (a->dot) {
     write_dot(g, out);
   } else if (a->placement && !a->json) {
@@ -475,10 +491,11 @@ static int inspect_file(const void *arguments, page *out) {
   const char *dot = strrchr(a->model.program, '.');
   model m = {0};
   graph g = {0};
-  if (a->json + a->dot + a->svg > 1 || (a->placement && (a->dot || a->svg))) {
+  if (a->json + a->dot + a->svg + a->html > 1 || (a->placement && a->dot))
     return fail_usage(
-        "--json, --dot, --svg and --placement exclude each other (but for --json --placement)");
-  }
+        "--json, --dot, --svg and --html exclude each other; --placement goes with all but --dot");
+  if (a->profile && !a->svg && !a->html)
+    return fail_usage("--profile is for drawings: --svg or --html");
   if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(a, out);
   int result = inspect_graph(a, &m, &g, out);
   free_graph(&g);
@@ -488,9 +505,12 @@ static int inspect_file(const void *arguments, page *out) {
 
 const command inspect_command = {
     .name = "inspect",
-    .usage = "inspect FILE [--json | --dot | --svg | --placement] [--method M] ...",
+    .usage = "inspect FILE [--json | --dot | --svg | --html] [--placement] [--method M] ...",
     .summary = "Shows what a program or a tensor file holds.",
-    .more = "clave inspect model.clv --svg > model.svg\n",
+    .more =
+        "clave inspect model.clv --svg > model.svg\n"
+        "clave run model.clv --inputs in.safetensors --profile t.json\n"
+        "clave inspect model.clv --html --profile t.json > model.html\n",
     .flags = inspect_flags,
     .n_flags = LENGTH(inspect_flags),
     .arguments_size = sizeof(inspect_arguments),

@@ -43,7 +43,7 @@ static int refuse_method(const model *m, const char *name, uint32_t count) {
   return result;
 }
 
-static int choose_method(model *m, const char *name) {
+int choose_method(model *m, const char *name) {
   clave_program_info info = {.size = sizeof info};
   m->method.size = sizeof m->method;
   TRY_STATUS(clave_program_get_info(m->program, &info));

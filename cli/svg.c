@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "cli/graph.h"
+#include "cli/html.h"
 #include "cli/layout.h"
 
 enum { LINE_CHARACTERS = 46 };
@@ -156,6 +157,7 @@ static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
   for (uint32_t k = 0; k < n->n_writes; k++) {
     add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
   }
+  if (n->note) add_line(lines, 'c', n->note);
 }
 
 static size_t count_characters(const char *s) {
@@ -202,52 +204,48 @@ static const palette slot_palettes[] = {{"input", "#2f3b4c", "#2f3b4c"},
                                         {"state", "#ffffff", "#2f3b4c"},
                                         {"output", "#2f3b4c", "#2f3b4c"}};
 
-static const palette *choose_palette(const vertex *v) {
+/* What runs a node: itself, or the one that it is fused with. */
+static const graph_node *runner_of(const drawing *d, const graph_node *n) {
+  return &d->g->nodes[n->into];
+}
+
+static bool is_fused(const drawing *d, const vertex *v) {
+  return v->node && runner_of(d, v->node) != v->node;
+}
+
+static const palette *choose_palette(const drawing *d, const vertex *v) {
   if (v->slot) {
     bool state = v->slot->kind == CLAVE_SLOT_STATE;
     return &slot_palettes[state ? 1 : v->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
   }
+  const char *op = runner_of(d, v->node)->op;
   for (size_t i = 0; i < LENGTH(palettes); i++) {
-    if (strncmp(v->node->op, palettes[i].prefix, strlen(palettes[i].prefix)) == 0)
-      return &palettes[i];
+    if (strncmp(op, palettes[i].prefix, strlen(palettes[i].prefix)) == 0) return &palettes[i];
   }
   return &plain_palette;
-}
-
-static void write_escaped(page *out, const char *s) {
-  for (const unsigned char *p = (const unsigned char *)s; *p;) {
-    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
-    if (!size || *p < 0x20 || *p == 0x7f) {
-      text_puts(out, "?");
-    } else if (strchr("&<>\"", *p)) {
-      text_printf(out, "&#%d;", *p);
-    } else {
-      text_append(out, (const char *)p, size);
-    }
-    p += size ? size : 1;
-  }
 }
 
 static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   const vertex *v = &d->vertices[index];
   const layout_box *box = &d->boxes[index];
-  const palette *colours = choose_palette(v);
+  const palette *colours = choose_palette(d, v);
+  const char *fill = v->node && v->node->fill ? v->node->fill : colours->fill;
   bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
   double left = box->x - box->width / 2, y = box->y + padding + 8;
   text_printf(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
-  write_escaped(out, name_vertex(v));
+  page_markup(out, name_vertex(v));
   if (v->node) text_puts(out, *v->node->detail ? "\n" : "");
-  if (v->node) write_escaped(out, v->node->detail);
+  if (v->node) page_markup(out, v->node->detail);
   text_printf(out,
-              "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
+              "</title><rect%s x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
-              left, box->y, box->width, box->height, v->slot ? 14 : 5, colours->fill,
-              colours->stroke);
+              is_fused(d, v) ? " class=\"f\"" : "", left, box->y, box->width, box->height,
+              v->slot ? 14 : 5, fill, colours->stroke);
   lines->size = 0;
   describe_vertex(d, v, lines);
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
     text_printf(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
-    write_escaped(out, lines->data + at + 1);
+    page_markup(out, lines->data + at + 1);
     text_puts(out, "</text>\n");
   }
   text_puts(out, "</g>\n");
@@ -279,11 +277,17 @@ static void draw_curve(page *out, double x0, double y0, double x1, double y1) {
   text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
 }
 
+/* Between nodes of one kernel. */
+static bool is_within(const drawing *d, const layout_edge *e) {
+  const graph_node *from = d->vertices[e->from].node, *to = d->vertices[e->to].node;
+  return from && to && from->into == to->into;
+}
+
 static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
   const layout_edge *e = &d->edges[index];
   const layout_box *from = &d->boxes[e->from], *to = &d->boxes[e->to];
   double x = from->x, y = from->y + from->height;
-  text_printf(out, "<path d=\"M%.1f %.1f", x, y);
+  text_printf(out, "<path%s d=\"M%.1f %.1f", is_within(d, e) ? " class=\"g\"" : "", x, y);
   for (uint32_t i = e->first_point; i < e->first_point + e->n_points; i++) {
     const layout_point *p = &l->points[i];
     draw_curve(out, x, y, p->x, p->top);
@@ -302,9 +306,10 @@ static const char style[] =
     "7b8594}"
     ".d{fill:#4a5360}.c{fill:#8a5a1f}.r{fill:#7a4fb0;font-style:italic}.s{fill:#29526b}"
     ".dark .t{fill:#ffffff}.dark .s{fill:#cdd6e2}path{fill:none;stroke:#8a919c;stroke-width:1.3}"
-    "rect{stroke-width:1.2}.tip{fill:#8a919c;stroke:none}</style>\n"
-    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"7\" "
-    "markerHeight=\"7\" "
+    "rect{stroke-width:1.2}.f{stroke-dasharray:5 "
+    "3}.g{stroke-width:5;stroke:#f0b429}.tip{fill:#8a919c;stroke:none}</style>\n"
+    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"9\" "
+    "markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" "
     "orient=\"auto\"><path class=\"tip\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n";
 
 static void draw_all(const drawing *d, const layout *l, page *lines, page *out) {

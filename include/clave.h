@@ -371,12 +371,12 @@ typedef struct clave_placement_info {
   size_t size;        /* sizeof(clave_placement_info) */
   const char *op;     /* "softmax" */
   const char *name;   /* the source graph's node */
-  const char *where;  /* "opencl" or "cpu": a device of that kind; "host": sizes and other scalars;
-                         "view": nothing to run; "control": its bodies' nodes have places of their
-                         own; "reference": the same of a custom op; "fused": in a later node; "none":
-                         no device of those given */
+  const char *where;  /* "opencl" or "cpu": a device of that kind; "none": no device given; "host":
+                         sizes and other scalars; "view": nothing to run; "control": its bodies'
+                         nodes have places; "reference": so of a custom op; "fused": in `into` */
   const char *reason; /* why not on the preferred device, one line; NULL: it is there */
   bool supported;     /* the preferred device runs it, or it needs none */
+  uint64_t into;      /* the node that runs it: its own number, or that of one it is fused with */
 } clave_placement_info;
 
 /* Where a session of this program on these devices would run each node: nothing is built or run,

@@ -112,14 +112,14 @@ static clave_status observe_result(session *s, const bound_tensor *t, int b, uin
   void *host = malloc(bytes + 1);
   if (!host) return status_no_memory();
   stream *q = s->streams[b];
-  clave_status st = NULL;
-  if (bytes)
-    st = q->owner->vt->read(
-        q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
+  const size_t offset = t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type);
+  bool edited = false;
+  clave_status st = bytes ? q->owner->vt->read(q, t->buf, offset, host, bytes) : NULL;
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
-  if (!st && !s->observe(s->observe_ctx, instruction, tid, &value))
+  if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
     st = INVALID("stopped by the observer");
+  if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
   free(host);
   return st;
 }

@@ -60,6 +60,7 @@ typedef struct node_placement {
   const char *where;
   const char *reason; /* why not on the preferred device, NULL if it does; of a fused node's own */
   bool supported;     /* on the preferred device, or needing none */
+  uint32_t into;      /* the node that it was joined to; itself */
 } node_placement;
 /* rows: one per node of the method, by number (program_find_node). */
 void executable_placement(const executable *x, uint32_t method, node_placement *rows);
@@ -124,8 +125,10 @@ typedef struct session_options {
                  files would keep what nothing writes */
 } session_options;
 
-/* Called after an instruction with a tensor it wrote; false stops the run. */
-typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value);
+/* Called after an instruction with a tensor it wrote, contiguous; false stops the run. *edited: the
+ * bytes at value->data were changed and are written back. */
+typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value,
+                           bool *edited);
 
 /* A program's state, memory, inputs and outputs. */
 typedef struct session session;
@@ -174,6 +177,20 @@ clave_status session_resize(session *s, uint32_t value, int64_t n) STATUS_CHECK;
 clave_status session_match_sizes(session *to, const session *from) STATUS_CHECK;
 /* All state, its sizes and how far the random numbers are; of the same program. */
 clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
+
+/* A block of a device's arena in the schedule of a method's last run. */
+typedef struct session_block {
+  const char *device;
+  uint32_t slot; /* of the first tensor that lies there; IR_NONE: none */
+  uint32_t chunk, first, last;
+  uint32_t node; /* of the command `first` */
+  uint64_t offset, bytes;
+} session_block;
+/* INVALID before the method has run. */
+clave_status session_count_blocks(const session *s, uint32_t method, uint32_t *blocks,
+                                  uint32_t *commands) STATUS_CHECK;
+clave_status session_find_block(const session *s, uint32_t method, uint32_t number,
+                                session_block *out) STATUS_CHECK;
 void session_observe(session *s, observe_fn observe, void *ctx);
 
 /* The one that it runs now: self-checks move what a device gets wrong. */

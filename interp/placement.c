@@ -84,9 +84,11 @@ void executable_placement(const executable *x, uint32_t method_index, node_place
   for (uint32_t i = 0; i < n; i++) {
     uint32_t to = i;
     while (m->g.joined[to] != to) to = m->g.joined[to];
-    if (to == i) continue;
-    rows[i] = rows[to];
-    rows[i].where = "fused";
+    if (to != i) {
+      rows[i] = rows[to];
+      rows[i].where = "fused";
+    }
+    rows[i].into = to;
   }
 }
 

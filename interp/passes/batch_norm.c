@@ -272,12 +272,14 @@ static uint32_t add_decoded(draft *d, const producer *p, uint32_t codes) {
   return out;
 }
 
-static uint32_t add_product(draft *d, const producer *p, uint32_t weight, uint32_t bias) {
+/* name: the norm's, whose result it gives. */
+static uint32_t add_product(draft *d, const producer *p, uint32_t weight, uint32_t bias,
+                            const char *name) {
   const void *from = p->node->ins.op;
   if (p->is_encoded && p->weight != p->constant) weight = add_decoded(d, p, weight);
-  uint32_t out = draft_slot_like(d, result_of(p->node), p->node->ins.name);
+  uint32_t out = draft_slot_like(d, result_of(p->node), name);
   if (p->is_turned) weight = draft_permute(d, p->node, weight, (const int[]){1, 0});
-  void *o = draft_add(d, p->node, p->node->ins.op_type);
+  void *o = draft_insert(d, p->node->chain, p->node, name, p->node->ins.op_type);
   if (p->node->ins.op_type == IR_OP_CONV) {
     *(ir_conv *)o = *(const ir_conv *)from;
     ((ir_conv *)o)->weight = weight;
@@ -312,6 +314,6 @@ bool find_batch_norm(match *m, uint32_t *out) {
       draft_type(m->d, p.constant) != m->type || !all_fold(m->d, p.constant, norm, p.constant))
     return false;
   if (!fold(m->d, &p, norm, &weight, &bias)) return false;
-  *out = add_product(m->d, &p, weight, bias);
+  *out = add_product(m->d, &p, weight, bias, m->root->ins.name);
   return true;
 }

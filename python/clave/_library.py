@@ -324,6 +324,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
     "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
     "clave_program_encode": (_P, _OUT, C.POINTER(C.c_size_t)),
+    "clave_tensors_save": (_S, C.POINTER(_S), C.POINTER(Tensor), C.c_uint32, C.POINTER(_S), C.c_uint32),
     "clave_program_save": (_P, _S),
     "clave_program_pack": (_P, _P, C.POINTER(SessionOptions)),
     "clave_program_set_section": (_P, _S, _S, C.c_size_t),

@@ -89,9 +89,9 @@ def export(
     UnsupportedOp lists every op that clave cannot run, with its places in the model; Error says what else is wrong.
     """
     methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
-    entries = {name: _entry(name, entry) for name, entry in methods.items()}
+    entries = {name: entry_of(name, entry) for name, entry in methods.items()}
     if dtype is not None:
-        entries = _converted(entries, Conversion(dtype))
+        entries = converted(entries, Conversion(dtype))
     options = Options(
         strict,
         decompositions,
@@ -121,7 +121,7 @@ def _export(entries: dict[str, Any], options: Options, verify: bool, progress: P
     captured, captures = {}, trace.Captures()
     for name, entry in entries.items():
         with progress.stage("capturing", name):
-            captured[name] = _capture(captures, name, entry, options)
+            captured[name] = capture_method(captures, name, entry, options)
     of = {name: (*entry[:3], captured[name][0]) for name, entry in entries.items()} if verify else {}
     references = {name: Reference.of(name, *parts) for name, parts in of.items()}
     graphs = {name for name, entry in entries.items() if isinstance(entry[0], str | os.PathLike | ExportedProgram)}
@@ -158,7 +158,7 @@ def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
         raise origins.located(e) from None
 
 
-def _converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]:
+def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]:
     for name, (module, *_) in entries.items():
         if isinstance(module, str | os.PathLike | ExportedProgram):
             raise Error(f"dtype= needs the module of method {name!r}: a graph's types are fixed", Code.UNSUPPORTED)
@@ -168,7 +168,7 @@ def _converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any
     }
 
 
-def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
+def entry_of(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
     """(module, args, kwargs, dynamic_shapes)"""
     entry = entry if isinstance(entry, tuple) else (entry,)
     if not 1 <= len(entry) <= 4:
@@ -176,7 +176,7 @@ def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
     return (*entry, *(None,) * (4 - len(entry)))  # type: ignore[return-value]
 
 
-def _capture(
+def capture_method(
     captures: trace.Captures, name: str, entry: tuple[Any, Any, Any, Any], options: Options
 ) -> tuple[ExportedProgram, dict[Any, str]]:
     """The decomposed graph, and the user's names of its symbols."""

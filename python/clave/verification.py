@@ -79,10 +79,10 @@ class Reference:
         module = torch.fx.GraphModule(self.program.graph_module, self.graph)
         for seed in range(SHAKES):
             with torch.no_grad():
-                shaken = _Shaker(module, seed).run(*_graph_inputs(self.program, args, kwargs))
+                shaken = _Shaker(module, seed).run(*graph_inputs(self.program, args, kwargs))
             for i, (x, y) in enumerate(zip(pytree.tree_leaves(shaken), leaves, strict=False)):
                 if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.shape == y.shape:
-                    found[i] = max(found[i], _worst(_parts(x).double(), _parts(y.detach()).double())[0])
+                    found[i] = max(found[i], _worst(parts(x).double(), parts(y.detach()).double())[0])
         return found
 
     def runs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], Any]]:
@@ -148,7 +148,7 @@ def _apart(got: Any, want: torch.Tensor, more: float = 0.0) -> str | None:
     """more: allowed beside the tolerance."""
     want = want.detach()
     if isinstance(got, torch.Tensor) and got.dtype == want.dtype and want.is_complex():
-        got, want = _parts(got), _parts(want)
+        got, want = parts(got), parts(want)
     if not isinstance(got, torch.Tensor) or (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{_kind(got)}, not {_kind(want)}"
     if want.dtype not in TOLERANCE:
@@ -179,7 +179,7 @@ def _largest(got: Any, want: Any) -> float:
     return max((worst / largest for worst, largest in found if largest), default=0.0)
 
 
-def _parts(x: torch.Tensor) -> torch.Tensor:
+def parts(x: torch.Tensor) -> torch.Tensor:
     """The real and imaginary parts, of a real tensor itself."""
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
@@ -188,7 +188,7 @@ def _kind(x: Any) -> str:
     return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
 
 
-class _Recorder(torch.fx.Interpreter):
+class Recorder(torch.fx.Interpreter):
     """Runs a graph and keeps what each node gives."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
@@ -226,9 +226,9 @@ def _first_node(
     program: Program, name: str, reference: Reference, args: tuple[Any, ...], kwargs: dict[str, Any], origins: Origins
 ) -> str:
     """The node where a run parts with torch's graph, by the names that both have."""
-    recorder = _Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
+    recorder = Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
     with torch.no_grad():
-        recorder.run(*_graph_inputs(reference.program, args, kwargs))
+        recorder.run(*graph_inputs(reference.program, args, kwargs))
     session = Session(program, "cpu", fused=False)
     places = session.placement(name)
     last = {place.name: node for node, place in enumerate(places)}  # what a pass adds has its result's name
@@ -239,7 +239,7 @@ def _first_node(
         want = recorder.found.get(places[node].name)
         got = _tensors.to_torch(value)
         if isinstance(want, torch.Tensor):
-            want = _parts(want)
+            want = parts(want)
         if isinstance(want, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype:
             what = _apart(got, want)
             if what:
@@ -254,12 +254,14 @@ def _first_node(
     return f"each of its nodes gives what torch's does, so one of the passes is wrong: {program.passes}"
 
 
-def _graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+def graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
     """What the graph's placeholders stand for."""
     given = iter(pytree.tree_leaves((args, kwargs)))
     for spec in program.graph_signature.input_specs:
         if spec.kind == InputKind.USER_INPUT:
             yield next(given)
+        elif spec.kind == InputKind.TOKEN:
+            yield torch.empty(0)  # orders effects
         else:
             yield data_of(program, str(spec.target))
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_debug.h"
 #include "clave_files.h"
 #include "clave_llm.h"
 #include "test/api/expect.h"
@@ -60,6 +61,9 @@ static clave_status get_form(const objects *o, void *info) {
 static clave_status get_place(const objects *o, void *info) {
   return clave_placement_get(o->places, NULL, 0, info);
 }
+static clave_status get_block(const objects *o, void *info) {
+  return clave_session_block(o->session, NULL, 0, info);
+}
 static clave_status get_cache(const objects *o, void *info) {
   (void)o;
   return clave_cache_get_info(info);
@@ -94,12 +98,30 @@ static const struct getter {
      sizeof(clave_memory_info)},
     {"clave_placement_info", get_place, FIRST(clave_placement_info, supported),
      sizeof(clave_placement_info)},
+    {"clave_block_info", get_block, FIRST(clave_block_info, node), sizeof(clave_block_info)},
     {"clave_cache_info", get_cache, FIRST(clave_cache_info, limit_bytes), sizeof(clave_cache_info)},
     {"clave_tokenizer_info", get_tokenizer, FIRST(clave_tokenizer_info, eos),
      sizeof(clave_tokenizer_info)},
     {"clave_llm_info", get_llm, FIRST(clave_llm_info, chat_template), sizeof(clave_llm_info)},
 };
 enum { GETTERS = sizeof getters / sizeof *getters, BEYOND = 64 };
+
+static void run_once(clave_session *s) {
+  static float image[28 * 28];
+  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (const int64_t[]){1, 1, 28, 28}, image);
+  uint32_t blocks, commands;
+  clave_status early = clave_session_count_blocks(s, NULL, &blocks, &commands);
+  assert_int_equal(clave_status_code(early), CLAVE_INVALID);
+  clave_status_free(early);
+  good(clave_session_set_input(s, NULL, 0, &x));
+  good(clave_session_run(s, NULL));
+  good(clave_session_count_blocks(s, NULL, &blocks, &commands));
+  assert_true(blocks > 2 && commands > 2);
+  early =
+      clave_session_block(s, NULL, blocks, &(clave_block_info){.size = sizeof(clave_block_info)});
+  assert_int_equal(clave_status_code(early), CLAVE_INVALID);
+  clave_status_free(early);
+}
 
 static objects open_objects(void) {
   objects o;
@@ -108,6 +130,7 @@ static objects open_objects(void) {
   good(clave_program_load(MNIST, NULL, &o.packed));
   good(clave_program_pack(o.packed, o.device, NULL));
   good(clave_session_create(o.program, o.device, NULL, &o.session));
+  run_once(o.session);
   good(clave_session_placement(o.session, &o.places));
   good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
   return o;

@@ -1,6 +1,7 @@
 """Each command on a small program: what it prints, what it writes, what it refuses."""
 
 import json
+import re
 import shutil
 import xml.etree.ElementTree
 
@@ -366,3 +367,41 @@ def test_verify_names_the_first_op_that_differs(tool, program, root):
     assert message.startswith(
         "node 1 (softmax softmax) is the first that differs from the CPU backend: probability F32 [3, 4]"
     )
+
+
+# ---------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_inspect_page(tool, program, inputs, device, root):
+    tool.good("run", program, "--inputs", inputs, "--profile", "t.json", "--device", device)
+    page = tool.good("inspect", program, "--html", "--profile", "t.json", "--device", device)
+    graph, memory = re.findall(r"<svg .*?</svg>", page, re.S)
+    texts = "".join(xml.etree.ElementTree.fromstring(graph).itertext())
+    assert "softmax" in texts and re.search(r"\d+\.\d us, \d+\.\d %", texts)
+    titles = [t.text for t in xml.etree.ElementTree.fromstring(memory).iter("{http://www.w3.org/2000/svg}title")]
+    assert any(t.startswith("x, 16 bytes at ") for t in titles) and any(t.startswith("probability, ") for t in titles)
+    assert re.search(r"peak \d+ bytes at command \d", memory)
+    assert not re.search(r"(?:src|href|url)\s*=", page)
+    assert " us" not in tool.good("inspect", program, "--html", "--device", device)
+    mnist = root / "examples/mnist/mnist.clv"
+    fused = tool.good("inspect", mnist, "--svg", "--placement", "--device", device)
+    assert fused.count('<rect class="f"') == fused.count('<path class="g"') == 4  # each ReLU with what is before it
+    assert 'class="f"' not in tool.good("inspect", mnist, "--svg")
+
+
+def test_inspect_page_escapes_names(tool):
+    name = "<b>&\"'\x1b"
+    (tool.folder / "h.json").write_text(json.dumps(make_program(name)))
+    for page in (tool.good("inspect", "h.json", "--html"), tool.good("verify", "h.json", "--run", "--html", "v.html")):
+        assert "<b>" not in page and "\x1b" not in page
+    assert "&#60;b&#62;&#38;&#34;&#39;?" in tool.good("inspect", "h.json", "--html")
+    assert "<b>" not in (tool.folder / "v.html").read_text()
+
+
+def test_profiles_that_are_none(tool, program):
+    for text, why in (("[", "t.json: "), ("{}", "has no times"), ("[1]", "has no times"), ('[{"ph":"X"}]', "no times")):
+        (tool.folder / "t.json").write_text(text)
+        assert why in tool.bad(1, "inspect", program, "--svg", "--profile", "t.json")
+    assert "--svg or --html" in tool.bad(2, "inspect", program, "--profile", "t.json")
+    assert "--dot" in tool.bad(2, "inspect", program, "--placement", "--dot")

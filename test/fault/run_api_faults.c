@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clave_builder.h"
+#include "clave_debug.h"
 #include "clave_files.h"
 #include "test/fault/net.h"
 
@@ -137,6 +138,11 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
   return true;
 }
 
+static bool edit(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value, bool *edited) {
+  *edited = true; /* with what it is */
+  return observe(ctx, node, slot, value);
+}
+
 static clave_status open_sessions(life *l) {
   clave_session_options o = {.size = sizeof o, .profile = true};
   clave_device_options device = {.size = sizeof device, .n_threads = 2};
@@ -213,11 +219,22 @@ static clave_status pack(life *l) {
   return st;
 }
 
+static clave_status describe_blocks(const clave_session *s) {
+  clave_block_info block = {.size = sizeof block};
+  uint32_t n, commands;
+  TRY(clave_session_count_blocks(s, "forward", &n, &commands));
+  for (uint32_t i = 0; i < n; i++) TRY(clave_session_block(s, "forward", i, &block));
+  return NULL;
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
   TRY(clave_session_observe(l->session, observe, l));
   TRY(run(l->session, l));
+  TRY(clave_session_edit(l->session, edit, l));
+  TRY(run(l->session, l));
+  TRY(describe_blocks(l->session));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));
   TRY(place(l));

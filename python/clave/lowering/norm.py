@@ -61,7 +61,8 @@ def native_layer_norm(
 
 
 def _rms_eps(x: Tensor, eps: float | None) -> float:
-    return torch.finfo(torch_dtype(x.dtype)).eps if eps is None else eps
+    """Without one, that of the type in which the norm is computed."""
+    return torch.finfo(torch_dtype(opmath(x.dtype))).eps if eps is None else eps
 
 
 def _rms(c: Context, x: Tensor, shape: list[int], weight: Any, eps: float | None, index: int | None) -> Tensor:

@@ -1,0 +1,140 @@
+/* Runs a compiled program in a folder of its own, which is removed again. */
+#include "cli/executed.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "cli/bounds.h"
+#include "cli/files.h"
+#include "cli/progress.h"
+
+/* Files lie in `folder`; their names are owned. */
+typedef struct workplace {
+  char *program; /* absolute */
+  char folder[64];
+  char **names; /* inputs, then outputs, then the log */
+  uint32_t n, n_inputs;
+} workplace;
+
+static int add_name(workplace *w, const char *kind) {
+  page name = {0};
+  text_printf(&name, "%s/%s_%" PRIu32, w->folder, kind, w->n);
+  w->names[w->n] = name.data;
+  if (name.failed) return fail_memory();
+  w->n++;
+  return EXIT_GOOD;
+}
+
+static int make_workplace(const char *path, const model *m, const input_set *inputs, workplace *w) {
+  static const char pattern[] = "/tmp/clave_verify_XXXXXX";
+  memcpy(w->folder, pattern, sizeof pattern);
+  w->names = calloc((size_t)inputs->count + m->method.n_outputs + 1, sizeof *w->names);
+  if (!w->names) return fail_memory();
+  w->program = realpath(path, NULL);
+  if (!w->program) return fail("%s: %s", path, strerror(errno));
+  if (!mkdtemp(w->folder)) {
+    *w->folder = 0;
+    return fail("%s: %s", pattern, strerror(errno));
+  }
+  for (uint32_t i = 0; i < inputs->count; i++)
+    if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(w, "in"));
+  w->n_inputs = w->n;
+  for (uint32_t i = 0; i < m->method.n_outputs; i++) TRY_EXIT(add_name(w, "out"));
+  return add_name(w, "log");
+}
+
+static void remove_workplace(workplace *w) {
+  for (uint32_t i = 0; i < w->n; i++) {
+    if (w->names[i]) (void)unlink(w->names[i]);
+    free(w->names[i]);
+  }
+  if (*w->folder) (void)rmdir(w->folder);
+  free(w->names);
+  free(w->program);
+}
+
+static int write_tensor(const char *path, const clave_tensor *t) {
+  const uint64_t n = count_elements(t);
+  const size_t size = clave_dtype_size(t->dtype);
+  page bytes = {0};
+  for (uint64_t i = 0; i < n; i++) text_append(&bytes, element_at(t, i), size);
+  int result = bytes.failed ? fail_memory() : write_file(path, &bytes);
+  text_free(&bytes);
+  return result;
+}
+
+/* Its first line, after an exit status that is not 0. */
+static int report_failure(const workplace *w, const char *path, int code) {
+  page log = {0};
+  TRY_EXIT(read_file(w->names[w->n - 1], &log));
+  const char *said = log.size ? log.data : "nothing";
+  int result =
+      fail("%s: exit status %d, and said: %.*s", path, code, (int)strcspn(said, "\n"), said);
+  text_free(&log);
+  return result;
+}
+
+static int execute(const workplace *w, const char *path) {
+  const char **arguments = calloc((size_t)w->n + 2, sizeof *arguments);
+  tool *t = NULL;
+  if (!arguments) return fail_memory();
+  arguments[0] = w->program;
+  for (uint32_t i = 0; i + 1 < w->n; i++) arguments[i + 1] = w->names[i];
+  show_progress("running %s", path);
+  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
+  free(arguments);
+  if (st) return fail_status(st);
+  const int code = tool_end(t);
+  clear_progress();
+  return code ? report_failure(w, path, code) : EXIT_GOOD;
+}
+
+static int compare_file(const char *file, const char *path, const model *m, uint32_t index) {
+  clave_tensor_info info = {.size = sizeof info};
+  clave_tensor mine;
+  page bytes = {0};
+  TRY_STATUS(clave_program_output(m->program, m->method.name, index, &info));
+  TRY_STATUS(clave_session_output(m->session, m->method.name, index, &mine));
+  TRY_EXIT(read_file(file, &bytes));
+  const clave_tensor theirs = clave_tensor_make(mine.dtype, mine.rank, mine.dims, bytes.data);
+  const uint64_t want = count_elements(&mine) * clave_dtype_size(mine.dtype);
+  int result = EXIT_GOOD;
+  if (bytes.size != want) {
+    result = fail("output_%" PRIu32 " (%s) of %s has %zu bytes, expected %" PRIu64, index,
+                  info.name, path, bytes.size, want);
+  } else if (!same_elements(&theirs, &mine)) {
+    const difference d = compare_tensors(&theirs, &mine, NULL, 1, 0);
+    result = fail("output_%" PRIu32 " (%s) of %s is not the CPU backend's: at element %" PRIu64
+                  " %.9g, cpu %.9g (equal bits are expected)",
+                  index, info.name, path, d.element, d.got, d.expected);
+  }
+  text_free(&bytes);
+  return result;
+}
+
+static int run_in(workplace *w, const char *path, const model *m, const input_set *inputs) {
+  TRY_EXIT(make_workplace(path, m, inputs, w));
+  for (uint32_t i = 0, k = 0; i < inputs->count; i++)
+    if (!inputs->items[i].info.is_scalar)
+      TRY_EXIT(write_tensor(w->names[k++], &inputs->items[i].value));
+  TRY_EXIT(execute(w, path));
+  for (uint32_t i = 0; i < m->method.n_outputs; i++)
+    TRY_EXIT(compare_file(w->names[w->n_inputs + i], path, m, i));
+  return EXIT_GOOD;
+}
+
+int compare_executable(const char *path, const model *m, const input_set *inputs, page *out) {
+  workplace w = {0};
+  int result = run_in(&w, path, m, inputs);
+  remove_workplace(&w);
+  if (result) return result;
+  text_printf(out, "binary   %" PRIu32 " outputs of ", m->method.n_outputs);
+  page_visible(out, path);
+  text_puts(out, " equal to the CPU backend's, bit for bit\n");
+  return EXIT_GOOD;
+}

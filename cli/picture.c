@@ -1,0 +1,164 @@
+/* clave inspect --html: a method's graph with what is fused and how long it takes, its memory, and
+ * a table. */
+#include "cli/picture.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files.h"
+#include "cli/html.h"
+#include "cli/inputs.h"
+#include "cli/progress.h"
+#include "json/json.h"
+
+/* ---------------------------------------------------------------- times */
+
+/* Of a trace event "X"; others, and what names no node, are passed over. */
+static void add_event(const json *event, const graph *g, node_times *out) {
+  const json *kind = json_member(event, "ph"), *took = json_member(event, "dur"),
+             *what = json_member(event, "cat"), *args = json_member(event, "args");
+  const json *index = args && json_kind_of(args) == JSON_OBJECT ? json_member(args, "index") : NULL;
+  double us;
+  uint64_t node;
+  if (!kind || json_kind_of(kind) != JSON_STRING || strcmp(json_string(kind), "X") != 0) return;
+  if (!took || !json_f64(took, &us) || !(us >= 0)) return;
+  out->total += us;
+  if (!what || json_kind_of(what) != JSON_STRING || strcmp(json_string(what), "op") != 0) {
+    out->moves += us;
+  } else if (index && json_u64(index, &node) && node < g->n_nodes) {
+    out->us[node] += us;
+  }
+}
+
+static int read_events(const page *file, const char *path, const graph *g, node_times *out) {
+  json *events = NULL;
+  clave_status st = json_parse(file->data ? file->data : "", file->size, &events);
+  if (st) {
+    int result = fail("%s: %s", path, clave_status_message(st));
+    clave_status_free(st);
+    return result;
+  }
+  const bool good = json_kind_of(events) == JSON_ARRAY;
+  for (const json *e = good ? json_first(events) : NULL; e; e = json_next(e))
+    if (json_kind_of(e) == JSON_OBJECT) add_event(e, g, out);
+  json_free(events);
+  return good && out->total > 0
+             ? EXIT_GOOD
+             : fail("%s has no times: clave run PROG --profile writes such a file", path);
+}
+
+int read_times(const char *path, const graph *g, node_times *out) {
+  page file = {0};
+  *out = (node_times){.us = calloc((size_t)g->n_nodes + 1, sizeof *out->us)};
+  int result = out->us ? read_file(path, &file) : fail_memory();
+  if (!result) result = read_events(&file, path, g, out);
+  text_free(&file);
+  return result;
+}
+
+void free_times(node_times *times) {
+  free(times->us);
+  *times = (node_times){0};
+}
+
+/* By share of the whole: 2 %, 5 %, 10 %, 20 % and more. */
+static const char *colour_of(double share) {
+  static const char *const heat[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
+  return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
+}
+
+int show_times(const node_times *times, graph *g) {
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    graph_node *n = &g->nodes[i];
+    const double share = times->us[i] / times->total;
+    page note = {0};
+    if (times->us[i] > 0) text_printf(&note, "%.1f us, %.1f %%", times->us[i], 100 * share);
+    free(n->note);
+    n->note = note.data;
+    n->fill = n->is_view ? NULL : colour_of(times->us[n->into] / times->total);
+    if (note.failed) return fail_memory();
+  }
+  return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------- the page */
+
+static void write_row(const graph *g, uint32_t i, const node_times *times, page *out) {
+  const graph_node *n = &g->nodes[i];
+  text_printf(out, "<tr><td>%" PRIu32 "<td>", i);
+  page_markup(out, n->op);
+  text_puts(out, "<td>");
+  page_markup(out, n->name);
+  text_puts(out, "<td>");
+  page_markup(out, n->where ? n->where : "");
+  if (n->into != i) text_printf(out, " with %" PRIu32, n->into);
+  text_puts(out, "<td>");
+  for (uint32_t k = 0; k < n->n_writes; k++) {
+    page shape = {0};
+    page_info(&shape, &g->slots[node_writes(n)[k]]);
+    text_puts(out, k ? ", " : "");
+    page_markup(out, shape.data ? shape.data : "");
+    out->failed |= shape.failed;
+    text_free(&shape);
+  }
+  if (times && times->us[i] > 0)
+    text_printf(out, "<td style=\"background:%s\">%.1f us<td>%.1f %%",
+                colour_of(times->us[i] / times->total), times->us[i],
+                100 * times->us[i] / times->total);
+  text_puts(out, "<td>");
+  page_markup(out, n->reason ? n->reason : "");
+  text_puts(out, "\n");
+}
+
+static void write_head(const model *m, const graph *g, const node_times *times, page *out) {
+  page device = {0};
+  page_device(&device, m);
+  text_puts(out, "<p>method ");
+  page_markup(out, g->method);
+  text_printf(out, ", %" PRIu32 " nodes, on ", g->n_nodes);
+  page_markup(out, device.data ? device.data : "");
+  if (times)
+    text_printf(out, "; the profiled run took %.1f us on its devices, %.1f us of it to move data",
+                times->total, times->moves);
+  text_puts(out,
+            ".</p>\n<p>A dashed box runs in the kernel of the box whose colour it has; a thick "
+            "line joins them.</p>\n");
+  out->failed |= device.failed;
+  text_free(&device);
+}
+
+/* A run on inputs as clave bench draws them: where what lies is planned for their sizes. */
+static int run_once(model *m) {
+  input_set inputs = {0};
+  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  int result = describe_inputs(m, &inputs);
+  if (!result) result = invent_inputs(&inputs);
+  if (!result) result = set_inputs(&inputs, m);
+  show_progress("running");
+  clave_status st = result ? NULL : clave_session_run(m->session, m->method.name);
+  clear_progress();
+  free_inputs(&inputs);
+  return st ? fail_status(st) : result;
+}
+
+static int write_memory(model *m, const graph *g, page *out) {
+  TRY_EXIT(run_once(m));
+  text_puts(out,
+            "<h2>memory</h2>\n<p>Of a run on the smallest inputs that the program takes.</p>\n");
+  return write_arena(m, g, out);
+}
+
+int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) {
+  begin_html(out, title);
+  write_head(m, g, times, out);
+  text_puts(out, "<div class=\"graph\">\n");
+  TRY_EXIT(write_svg(g, out));
+  text_puts(out, "</div>\n");
+  TRY_EXIT(write_memory(m, g, out));
+  text_puts(out, "<h2>nodes</h2>\n<table><tr><th>node<th>op<th>name<th>where<th>result<th>\n");
+  for (uint32_t i = 0; i < g->n_nodes; i++) write_row(g, i, times, out);
+  text_puts(out, "</table>\n");
+  end_html(out);
+  return out->failed ? fail_memory() : EXIT_GOOD;
+}

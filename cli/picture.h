@@ -1,0 +1,23 @@
+#ifndef CLI_PICTURE_H
+#define CLI_PICTURE_H
+/* Pictures of how a method runs: beside its graph, the time of each node and the memory. */
+#include "cli/graph.h"
+
+/* Microseconds of each node in a profile that clave run --profile wrote. */
+typedef struct node_times {
+  double *us;          /* owned (n_nodes) */
+  double total, moves; /* of all; of copies and transfers among them */
+} node_times;
+int read_times(const char *path, const graph *g, node_times *out) CHECK;
+/* A line in each node's box, and a colour that says how much of the whole it takes. */
+int show_times(const node_times *times, graph *g) CHECK;
+void free_times(node_times *times);
+
+/* The arena of the last run of m's session: a rectangle for each block, over the commands that it
+ * is alive for, as high as it has bytes. */
+int write_arena(const model *m, const graph *g, page *out) CHECK;
+
+/* A page with all of it. m has its device; times: NULL: none. */
+int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) CHECK;
+
+#endif

@@ -1,0 +1,54 @@
+"""Steps 2 to 4 in one: SOURCE becomes an executable that needs nothing beside it.
+
+SOURCE is a program (.clv, .json), or what converter.py takes, which is converted and optimised first. The work is done
+by `clave compile`, and so are the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from pathlib import Path
+
+import clave
+from clave.command import run
+from clave.errors import Error
+from clave.sources import entry_of
+from clave.specs import Sizes
+
+TOOL = Path(__file__).resolve().parents[2] / "build" / "clave"
+
+
+def compile_program(program: str, executable: str, options: list[str]) -> None:
+    """Error: clave compile has said what is wrong."""
+    if subprocess.run([TOOL, "compile", program, "-o", executable, *options]).returncode:
+        raise Error(f"{executable} was not made")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="SOURCE")
+    parser.add_argument("executable", metavar="BIN")
+    parser.add_argument("--args", help="example inputs of a module")
+    parser.add_argument("--debug", action="store_true", help="with debugging information, little optimised")
+    parser.add_argument("--keep-build", action="store_true", help="sources and objects stay in BIN.build")
+    parser.add_argument("--kernel-dir", metavar="DIR", help="kernels in the place of clave's own")
+
+    def command(options: argparse.Namespace) -> None:
+        passed = ["--debug"] * options.debug + ["--keep-build"] * options.keep_build
+        passed += ["--kernel-dir", options.kernel_dir] if options.kernel_dir else []
+        if options.source.endswith((".clv", ".json")):
+            compile_program(options.source, options.executable, passed)
+            return
+        entry = entry_of(options.source, options.args, Sizes())
+        with tempfile.TemporaryDirectory() as folder:
+            program = f"{folder}/{Path(options.executable).name}.clv"
+            clave.export({"forward": entry}).save(program)
+            compile_program(program, options.executable, passed)
+
+    return run(command, parser.parse_args(), "export")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

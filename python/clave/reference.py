@@ -1,0 +1,167 @@
+"""python -m clave.reference SOURCE --args ... -o R.safetensors: what torch gives, for `clave verify --reference`.
+
+The file has the inputs (input_0, ...) and the outputs (output_0, ...) in the program's order, and what each node of
+torch's graph gives as node.NAME, further results of it as node.NAME.1 and so on: instructions of a program that
+clave.export makes carry those names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes as C
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
+from clave import _library as L
+from clave import _tensors, sources, trace
+from clave.command import Parser, run
+from clave.conversion import Conversion
+from clave.exporter import Options, capture_method, converted, entry_of
+from clave.private import alone, pytree
+from clave.quiet import quiet
+from clave.verification import Recorder, Reference, graph_inputs, parts
+
+_EPILOG = f"""{sources.HELP}
+The weights must be those that were exported: a .pt2 file has them, a module:name that draws them needs a seed.
+
+  python -m clave.reference package.model:Net --args 'f32[2,3,224,224]' -o reference.safetensors
+  clave verify net.clv --reference reference.safetensors
+
+Exit 0 good, 1 nothing was written, 2 malformed command line.
+"""
+
+
+def reference(
+    module: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    strict: bool | None = None,
+    dtype: torch.dtype | None = None,
+) -> dict[str, torch.Tensor]:
+    """What a module gives on its example inputs, by the names of a reference file; arguments as of clave.export.
+
+    Complex numbers are pairs in a last dimension. Error where torch cannot capture or run it, or it draws random
+    numbers.
+    """
+    entries = {"forward": entry_of("forward", (module, args, kwargs, dynamic_shapes))}
+    if dtype is not None:
+        entries = converted(entries, Conversion(dtype))
+    entry = entries["forward"]
+    with alone, quiet:
+        program, _ = capture_method(trace.Captures(), "forward", entry, Options(strict))
+        of = Reference.of("forward", *entry[:3], program)
+        if isinstance(entry[0], str):
+            of.module = program.module()
+        trace.erase_dead(of.graph)
+        _, _, want = next(of.runs())
+        return _run(of, want)
+
+
+def write(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor]) -> None:
+    """A safetensors file, whole or not at all."""
+    views = [_tensors.of_torch(x) for x in tensors.values()]
+    names = (C.c_char_p * len(tensors))(*(name.encode() for name in tensors))
+    array = (L.Tensor * len(views))(*(view for view, _ in views))
+    L.call("clave_tensors_save", os.fsencode(path), names, array, len(views), None, 0)
+
+
+# ---------------------------------------------------------------- what a graph gives
+
+
+def _run(of: Reference, want: Any) -> dict[str, torch.Tensor]:
+    recorder = Recorder(torch.fx.GraphModule(of.program.graph_module, of.graph))
+    with torch.no_grad():
+        results = recorder.run(*graph_inputs(of.program, of.args, of.kwargs))
+    found = dict(_inputs(of))
+    nested = _nested_names(of.program)
+    for node in of.graph.nodes:
+        if node.op == "call_function" and node.name not in nested:
+            found |= _node(node, recorder.found)
+    return found | _outputs(of.program, want, results)
+
+
+def _inputs(of: Reference) -> Iterator[tuple[str, torch.Tensor]]:
+    given = pytree.tree_leaves((of.args, of.kwargs))
+    specs = [s for s in of.program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    values = [x for x, spec in zip(given, specs, strict=True) if not isinstance(spec.arg, ConstantArgument)]
+    for i, x in enumerate(values):
+        yield f"input_{i}", _tensor(x)
+
+
+def _outputs(program: ExportedProgram, want: Any, results: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+    """The module's own results, then the inputs that it changes."""
+    specs = program.graph_signature.output_specs
+    of_user = [s for s in specs if s.kind == OutputKind.USER_OUTPUT]
+    changed = [x for x, s in zip(results, specs, strict=True) if s.kind == OutputKind.USER_INPUT_MUTATION]
+    leaves = pytree.tree_leaves(want[0] if changed else want)
+    values = [x for x, s in zip(leaves, of_user, strict=True) if not isinstance(s.arg, ConstantArgument)]
+    return {f"output_{i}": _tensor(x) for i, x in enumerate([*values, *changed])}
+
+
+def _node(node: torch.fx.Node, found: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """By key, what a node gives; nothing of views, which no instruction computes."""
+    results = found[node.name]
+    results = results if isinstance(results, tuple | list) else (results,)
+    read = {_storage(found[n.name]) for n in node.all_input_nodes} - {None}
+    keep = {i: x for i, x in enumerate(results) if isinstance(x, torch.Tensor) and _storage(x) not in read}
+    return {f"node.{node.name}" + (f".{i}" if i else ""): _tensor(x) for i, x in keep.items()}
+
+
+def _storage(x: Any) -> int | None:
+    return x.untyped_storage().data_ptr() if isinstance(x, torch.Tensor) and x.numel() else None
+
+
+def _nested_names(program: ExportedProgram) -> set[str]:
+    """Those of nodes in the bodies of branches and loops, which may be another node's, too."""
+    graphs = (g for g in program.graph_module.modules() if isinstance(g, torch.fx.GraphModule))
+    return {n.name for g in graphs if g is not program.graph_module for n in g.graph.nodes}
+
+
+def _tensor(x: Any) -> torch.Tensor:
+    if not isinstance(x, torch.Tensor):
+        x = torch.tensor(x, dtype=torch.float64 if isinstance(x, float) else None)
+    return parts(x.detach()).cpu().contiguous()
+
+
+# ---------------------------------------------------------------- the command
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m clave.reference",
+        description="What torch gives, node by node, for clave verify --reference.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help="a .pt2 file or module:name, see below")
+    add("-o", "--output", required=True, metavar="R.safetensors", help="the file to write")
+    sources.add_options(add)
+    return parser
+
+
+def _write_reference(options: argparse.Namespace) -> None:
+    from clave.specs import Sizes
+
+    texts = sources.by_name(options.args, "--args", ["forward"])
+    dtype = sources.dtype_of(options.dtype)
+    entry = sources.entry_of(options.source, texts.get("forward"), Sizes.parse(options.dynamic))
+    module, args, kwargs, shapes = entry_of("forward", entry)
+    write(options.output, reference(module, args, kwargs, shapes, strict=options.strict, dtype=dtype))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit 0 good, 1 nothing was written, 2 malformed command line."""
+    return run(_write_reference, _parser().parse_args(argv), "export")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,11 +1,10 @@
 /* clave compile: a program as an executable of its own, or as its sources. */
 #include "clave_compile.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "cli/inputs.h"
 #include "cli/progress.h"
 
 typedef struct compile_arguments {
@@ -35,17 +34,13 @@ static const flag compile_flags[] = {
      "leaves sources and objects in BIN.build", 0, 0},
 };
 
-/* "n=4"; the name is copied into `names`. */
-static int read_dim(const char *given, text *names, clave_compile_dim *out) {
-  const char *equals = strchr(given, '=');
-  char *end = NULL;
-  errno = 0;
-  const long long n = equals ? strtoll(equals + 1, &end, 10) : 0;
-  if (!equals || equals == given || end == equals + 1 || *end || errno || n < 0)
-    return fail_usage("--dim: expected NAME=N, N not negative, not \"%s\"", given);
-  text_append(names, given, (size_t)(equals - given));
+/* The name is copied into `names`. */
+static int take_dim(const char *given, text *names, clave_compile_dim *out) {
+  size_t length;
+  TRY_EXIT(read_dim(given, &length, &out->size));
+  text_append(names, given, length);
   if (names->failed) return fail_memory();
-  *out = (clave_compile_dim){names->data, n};
+  out->name = names->data;
   return EXIT_GOOD;
 }
 
@@ -90,7 +85,7 @@ static int compile_model(const compile_arguments *a, model *m) {
   text library = {0};
   int result = dims && names ? EXIT_GOOD : fail_memory();
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
-    result = read_dim(a->dims.items[i], &names[i], &dims[i]);
+    result = take_dim(a->dims.items[i], &names[i], &dims[i]);
   if (result == EXIT_GOOD) result = open_program(&a->model, m);
   if (a->shared) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();

@@ -255,6 +255,43 @@ static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t 
   return *count <= INT64_MAX / 8;
 }
 
+int read_dim(const char *given, size_t *length, int64_t *n) {
+  const char *equals = strchr(given, '=');
+  char *end = NULL;
+  errno = 0;
+  *n = equals ? strtoll(equals + 1, &end, 10) : 0;
+  if (!equals || equals == given || end == equals + 1 || *end || errno || *n < 0)
+    return fail_usage("--dim: expected NAME=N, N not negative, not \"%s\"", given);
+  *length = (size_t)(equals - given);
+  return EXIT_GOOD;
+}
+
+static int fix_dim(input_set *s, const char *given) {
+  size_t length;
+  int64_t n;
+  bool found = false;
+  TRY_EXIT(read_dim(given, &length, &n));
+  for (uint32_t i = 0; i < s->count; i++) {
+    clave_tensor_info *info = &s->items[i].info;
+    for (int k = 0; k < info->rank; k++) {
+      const char *name = info->dim_names[k];
+      if (!name || strlen(name) != length || strncmp(name, given, length) != 0) continue;
+      if (n < info->min_dims[k] || n > info->max_dims[k])
+        return fail("--dim %s: the size is from %lld to %lld", given, (long long)info->min_dims[k],
+                    (long long)info->max_dims[k]);
+      info->dims[k] = n;
+      found = true;
+    }
+  }
+  return found ? EXIT_GOOD
+               : fail("--dim %s: no input has an open size of that name", given);
+}
+
+int fix_dims(input_set *s, const text_list *dims) {
+  for (uint32_t i = 0; i < dims->count; i++) TRY_EXIT(fix_dim(s, dims->items[i]));
+  return EXIT_GOOD;
+}
+
 static int invent_input(input *in, uint64_t *seed) {
   int64_t dims[CLAVE_MAX_RANK] = {0};
   uint64_t count;

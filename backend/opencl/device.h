@@ -289,6 +289,7 @@ struct cl_recorder {
   bool fast; /* kernels may round less exactly */
   cl_recording *out;
   epilogue_part *epilogue; /* borrowed: of the node, until a launch has it; NULL */
+  variant_choices *choices;        /* node.choices */
 };
 /* The op's launches, and its epilogue: in place, if none of them has it. */
 clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;

@@ -35,7 +35,8 @@ void tune_free(tuner *t);
 /* A node with buffers of its own, in memory for all slots; constants are the session's. */
 typedef struct tune_node {
   node nd;
-  bound_tensor *tensors; /* owned (n_slots + 2) */
+  bound_tensor *tensors; /* owned (n_slots + 2): as records see them, which know constants */
+  bound_tensor *bound;   /* owned, the same: as runs do */
   buffer **made;         /* owned (n_made) owned */
   uint32_t n_made;
   void *cache; /* the backend's */

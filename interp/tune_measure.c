@@ -30,7 +30,7 @@ typedef struct heat {
 /* ---------------------------------------------------------------- recordings */
 
 static clave_status fill_form(heat *h, const recording *fill, buffer *to) {
-  const run_operands o = {.tensors = h->n->tensors, .scratch = to};
+  const run_operands o = {.tensors = h->n->bound, .scratch = to};
   void *state = NULL;
   clave_status st = h->be->vt->run(h->queue, fill, &state, &o, 0);
   device_fault fault;
@@ -81,7 +81,7 @@ static void free_candidate(heat *h, candidate *c) {
 }
 
 static run_operands operands_of_run(const heat *h, const candidate *c) {
-  return (run_operands){h->n->tensors, c->scratch, c->forms, h->t->s->random};
+  return (run_operands){h->n->bound, c->scratch, c->forms, h->t->s->random};
 }
 
 static clave_status run_once(heat *h, candidate *c) {
@@ -138,8 +138,9 @@ static clave_status compare_bits(heat *h, candidate *c, bool is_base, bool *good
 static clave_status compare_with_oracle(heat *h, candidate *c, bool *good) {
   const run_operands o = operands_of_run(h, c);
   text verdict = {0};
-  clave_status st =
-      check_recording(h->t->s, h->j->backend, &h->n->nd, c->r, &c->state, &o, &verdict);
+  node bound = h->n->nd;
+  bound.tensors = h->n->bound;
+  clave_status st = check_recording(h->t->s, h->j->backend, &bound, c->r, &c->state, &o, &verdict);
   *good = !st && verdict.size == 0;
   text_free(&verdict);
   return st;

@@ -95,15 +95,19 @@ static clave_status bind_all(tuner *t, const tune_job *j, tune_node *n) {
 }
 
 clave_status tune_node_create(tuner *t, const tune_job *j, tune_node *n) {
+  const size_t slots = (size_t)slot_count(t->s->prog) + 2;
   *n = (tune_node){0};
-  n->tensors = calloc((size_t)slot_count(t->s->prog) + 2, sizeof *n->tensors);
+  n->tensors = calloc(slots, sizeof *n->tensors);
+  n->bound = calloc(slots, sizeof *n->bound);
   n->made = calloc((size_t)j->n + 1, sizeof(buffer *));
-  if (!n->tensors || !n->made) return status_no_memory();
+  if (!n->tensors || !n->bound || !n->made) return status_no_memory();
   n->nd = (node){.instruction = j->instruction,
                  .tensors = n->tensors,
                  .values = j->values,
                  .cache = &n->cache};
   TRY(bind_all(t, j, n));
+  memcpy(n->bound, n->tensors, slots * sizeof *n->bound);
+  for (size_t i = 0; i < slots; i++) n->bound[i].is_constant = false;
   return tune_node_fill(t, j, n);
 }
 
@@ -136,5 +140,6 @@ void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n) {
   for (uint32_t i = 0; i < n->n_made; i++) be->vt->buffer_destroy(be, n->made[i]);
   if (n->cache && be->vt->cache_destroy) be->vt->cache_destroy(be, n->cache);
   free(n->made);
+  free(n->bound);
   free(n->tensors);
 }

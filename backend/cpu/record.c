@@ -205,9 +205,14 @@ static void add_tensor(tuning_key *k, const char *name, const tensor *t) {
 
 /* More threads than a node's work is worth slow it down. */
 static int choose_threads(cpu_recorder *r, const node *n) {
+  enum { SMALL = 4096 }; /* elements that no kernel shares out */
   const ir_instruction *ins = n->instruction;
+  int64_t elements = 0;
   tuning_key k = cpu_key(r);
   if (!k.is_wanted) return 0;
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    elements += tensor_numel(&n->tensors[i.o.tid].t);
+  if (elements < SMALL) return 0;
   tuning_key_text(&k, "op", op_table[ins->op_type].name);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     add_tensor(&k, i.o.field, &n->tensors[i.o.tid].t);

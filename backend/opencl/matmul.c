@@ -83,7 +83,8 @@ static bool variant_is_usable(const void *ctx, int i) {
       return is_few && choose_for_few(g) == GEMM_COLUMNS &&
              (!v->each || gemm_columns_takes(g, v->each));
     default:
-      return !g->pairs && t->max_local >= CLBLAST_GROUP && gemm_clblast_usable(g);
+      return !g->pairs && !g->grouped && t->max_local >= CLBLAST_GROUP && g->f.m > FEW_ROWS &&
+             g->f.n > FEW_ROWS && gemm_clblast_usable(g);
   }
 }
 

@@ -240,8 +240,7 @@ typedef struct opening {
   void *context, *queue; /* the caller's, of OpenCL; or NULL */
 } opening;
 
-static clave_status open_one(int index, const opening *with, const char *cache_dir,
-                             backend **out) {
+static clave_status open_one(int index, const opening *with, const char *cache_dir, backend **out) {
   const clave_device_options *o = &with->options;
   if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
   const char *kernels = o->kernel_dir;

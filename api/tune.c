@@ -27,10 +27,14 @@ clave_status tuning_identity(const backend_info *i, text *out) {
   bool is_cpu = strcmp(i->kind, "cpu") == 0;
   (void)snprintf(units, sizeof units, is_cpu ? "%u threads" : "%u units",
                  (unsigned)i->compute_units);
-  const char *fields[] = {i->kind,         i->name,
-                          i->platform,     i->driver,
-                          units,           is_cpu ? i->forms : "",
-                          "clave " CLAVE_VERSION, getenv("CLAVE_DEVICE_CLASS"),
+  const char *fields[] = {i->kind,
+                          i->name,
+                          i->platform,
+                          i->driver,
+                          units,
+                          is_cpu ? i->forms : "",
+                          "clave " CLAVE_VERSION,
+                          getenv("CLAVE_DEVICE_CLASS"),
                           getenv("CLAVE_ASM")};
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
     if (fields[k] && *fields[k]) append_field(out, fields[k]);
@@ -121,9 +125,8 @@ clave_status clave_tuning_put(clave_device *d, const char *family, const char *k
 static clave_status save_table(const clave_device *d, int b) {
   if (!d->cache_dir)
     return INVALID("there is no cache folder to keep a tuning table in (CLAVE_CACHE_DIR)");
-  return status_while(
-      tuning_save(d->set.backends[b]->tuning, d->cache_dir, d->tuned_for[b].data),
-      "keeping the tuning table");
+  return status_while(tuning_save(d->set.backends[b]->tuning, d->cache_dir, d->tuned_for[b].data),
+                      "keeping the tuning table");
 }
 
 clave_status clave_tuning_save(clave_device *d) { return save_table(d, 0); }

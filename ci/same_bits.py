@@ -1,5 +1,5 @@
-"""ci/same_bits.py BUILD N [REPLAY ARGUMENTS...]: the op cases on the CPU backend give the same bits with variants of its
-kernels as by rule; with N of them, which by --turn (0: all). Prints `N passed, N failed`."""
+"""ci/same_bits.py BUILD N [REPLAY ARGUMENTS...]: the op cases on the CPU backend give the same bits with variants of
+its kernels as by rule; with N of them, which by --turn (0: all). Prints `N passed, N failed`."""
 
 import pathlib
 import subprocess
@@ -13,7 +13,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def digest(build, arguments, env=None):
     """What the cases' results hash to; None: a case failed."""
-    command = [ROOT / build / "test/replay", ROOT / build / "cases/index.tsv", "--device", "cpu", "--digest", *arguments]
+    command = [
+        ROOT / build / "test/replay",
+        ROOT / build / "cases/index.tsv",
+        "--device",
+        "cpu",
+        "--digest",
+        *arguments,
+    ]
     p = subprocess.run(command, env=env, capture_output=True, text=True)
     if p.returncode:
         print(p.stdout[-2000:], p.stderr[-2000:])

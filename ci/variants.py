@@ -11,28 +11,28 @@ import tempfile
 # Of a device: the family, its variants, and the op cases that choose among them ("": all).
 OPENCL = {
     "matmul": (
-        ["tile", "packed", "packed 32", "packed 64", "packed 256", "panels", "panels 4", "panels 8", "panels 16"]
-        + ["rows", "rows 4", "rows 16", "rows 64", "columns", "columns 64", "columns 256", "columns 1024", "clblast"],
+        "tile|packed|packed 32|packed 64|packed 256|panels|panels 4|panels 8|panels 16|rows|rows 4|rows 16|rows 64"
+        "|columns|columns 64|columns 256|columns 1024|clblast",
         "matmul/",
     ),
-    "encoded matmul": (["dots", "codes", "packed", "few", "tiles"], "encoded/"),
-    "grouped matmul rows": (["rule", "1", "2", "4", "8"], "matmul/grouped"),
+    "encoded matmul": ("dots|codes|packed|few|tiles", "encoded/"),
+    "grouped matmul rows": ("rule|1|2|4|8", "matmul/grouped"),
     "conv": (
-        ["product", "direct", "direct 8x2x16", "direct 8x1x16", "direct 4x4x16", "direct 4x2x16", "direct 8x3x8"]
-        + ["direct 8x2x8", "direct 4x4x8", "direct 4x3x8", "direct 4x2x8"]
-        + ["direct 8x1x1", "direct 4x4x1", "direct 4x2x1", "direct 4x1x1"],
+        "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
+        "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1",
         "conv/",
     ),
-    "conv walk": (["padded", "padded, outputs first", "by row", "by row, outputs first"], "conv/"),
-    "attention": (["block", "row"], "attention"),
-    "attention splits": (["rule", "1", "2", "4", "8", "16", "32", "64", "128"], "attention"),
-    "reduce splits": (["rule", "1", "2", "4", "8", "16", "32", "64", "128", "256"], "reduce/"),
-    "group": (["rule", "1", "16", "64"], ""),
+    "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
+    "attention": ("block|row", "attention"),
+    "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
+    "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
+    "group": ("rule|1|16|64", ""),
 }
 CPU = {
-    "threads": (["all", "1", "2", "4", "8", "16", "32"], ""),
-    "gemm cut": (["rule", "columns 64", "columns 128", "columns 512", "columns 2048", "rows 96", "rows 192"], ""),
+    "threads": ("all|1|2|4|8|16|32", ""),
+    "gemm cut": ("rule|columns 64|columns 128|columns 512|columns 2048|rows 96|rows 192", ""),
 }
+OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()} for t in (OPENCL, CPU))
 
 
 def in_sources(root, room):

@@ -283,8 +283,7 @@ static int fix_dim(input_set *s, const char *given) {
       found = true;
     }
   }
-  return found ? EXIT_GOOD
-               : fail("--dim %s: no input has an open size of that name", given);
+  return found ? EXIT_GOOD : fail("--dim %s: no input has an open size of that name", given);
 }
 
 int fix_dims(input_set *s, const text_list *dims) {

@@ -87,8 +87,10 @@ static int put_rows(const model *m, const char *path, const json *document, bool
     return fail("%s is a tuning table of version %lld; this clave reads %d", path,
                 (long long)number, (int)FORMAT_VERSION);
   if (strcmp(device, own) != 0 && !any_device)
-    return fail("%s was measured on another device, \"%.300s\", not \"%.300s\"; --force takes it "
-                "all the same", path, device, own);
+    return fail(
+        "%s was measured on another device, \"%.300s\", not \"%.300s\"; --force takes it "
+        "all the same",
+        path, device, own);
   for (const json *r = json_first(rows); r; r = json_next(r), ++*n)
     TRY_EXIT(put_row(m, path, r, *n));
   return EXIT_GOOD;

@@ -32,12 +32,12 @@ typedef struct clave_tune_event {
 } clave_tune_event;
 
 typedef struct clave_tune_options {
-  size_t size;      /* sizeof(clave_tune_options) */
-  bool again;       /* what is in the table is measured, too */
-  bool dry;         /* nothing is measured or changed */
-  bool unkept;      /* winners count for this device object alone; else they go to the cache folder
-                       as they are found, and without one it is an error */
-  double budget_s;  /* 0: none */
+  size_t size;     /* sizeof(clave_tune_options) */
+  bool again;      /* what is in the table is measured, too */
+  bool dry;        /* nothing is measured or changed */
+  bool unkept;     /* winners count for this device object alone; else they go to the cache folder
+                      as they are found, and without one it is an error */
+  double budget_s; /* 0: none */
   bool (*report)(void *ctx, const clave_tune_event *event); /* false stops; may be NULL */
   bool (*cancel)(void *ctx); /* asked between measurements; true stops; may be NULL */
   void *ctx;
@@ -45,7 +45,8 @@ typedef struct clave_tune_options {
 
 typedef struct clave_tune_result {
   size_t size; /* sizeof(clave_tune_result) */
-  uint32_t total, done; /* choices: fewer are done where the budget was spent or a callback stopped */
+  uint32_t total,
+      done;      /* choices: fewer are done where the budget was spent or a callback stopped */
   bool has_rest; /* what comes behind a size that is read from data is not among them */
 } clave_tune_result;
 

@@ -1,5 +1,5 @@
-/* The rule against noise: by ratios to the base in the same round, their median and how many of them
- * agree. */
+/* The rule against noise: by ratios to the base in the same round, their median and how many of
+ * them agree. */
 #include "interp/contest.h"
 
 #include <stdlib.h>
@@ -36,7 +36,9 @@ static double ratio_at(const contest *c, int i, double share) {
 static double median(const contest *c, int i) { return ratio_at(c, i, 0.5); }
 
 /* Nearly all rounds agree. */
-static bool wins(const contest *c, int i) { return median(c, i) < MARGIN && ratio_at(c, i, 0.85) < 1; }
+static bool wins(const contest *c, int i) {
+  return median(c, i) < MARGIN && ratio_at(c, i, 0.85) < 1;
+}
 static bool loses(const contest *c, int i) { return ratio_at(c, i, 0.25) >= MARGIN; }
 
 static bool is_open(const contest *c, int i) { return i != c->base && !c->is_out[i]; }

@@ -207,9 +207,9 @@ typedef struct tune_event {
 typedef struct tune_options {
   bool again; /* what is in the table, too */
   bool dry;
-  double budget_s; /* 0: none */
-  bool (*report)(void *ctx, const tune_event *e);  /* false stops; may be NULL */
-  bool (*cancel)(void *ctx);                       /* asked between measurements; may be NULL */
+  double budget_s;                                   /* 0: none */
+  bool (*report)(void *ctx, const tune_event *e);    /* false stops; may be NULL */
+  bool (*cancel)(void *ctx);                         /* asked between measurements; may be NULL */
   clave_status (*keep)(void *ctx, const backend *b); /* the backend's table has changed */
   void *ctx;
 } tune_options;

@@ -148,9 +148,8 @@ clave_status session_tune(session *s, uint32_t index, const tune_options *o, tun
   for (const tune_job *j = t.jobs; j && !st && !t.is_stopped; j = j->next)
     st = settle_job(&t, j, &marks);
   /* Some are not made any more, since an earlier one of their node came out otherwise. */
-  *out = (tune_result){.total = t.is_stopped ? t.n_seen : t.n_done,
-                       .done = t.n_done,
-                       .has_rest = t.has_rest};
+  *out = (tune_result){
+      .total = t.is_stopped ? t.n_seen : t.n_done, .done = t.n_done, .has_rest = t.has_rest};
   free(marks);
   tune_free(&t);
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);

@@ -17,9 +17,9 @@ typedef struct tune_job {
 typedef struct tuner {
   session *s;
   const tune_options *o;
-  executable *x;             /* owned: planned for the tuner alone */
-  tune_job *jobs, **last;    /* owned */
-  variant_choice *seen;      /* owned: all choices of the jobs, each once */
+  executable *x;          /* owned: planned for the tuner alone */
+  tune_job *jobs, **last; /* owned */
+  variant_choice *seen;   /* owned: all choices of the jobs, each once */
   size_t n_seen, cap_seen;
   size_t n_done;
   int64_t deadline_ns;       /* 0: none */

@@ -10,8 +10,8 @@
 #include "interp/tune.h"
 
 typedef struct candidate {
-  recording *r; /* owned; NULL: it cannot run, or is wrong */
-  void *state;  /* owned: the stream's */
+  recording *r;                       /* owned; NULL: it cannot run, or is wrong */
+  void *state;                        /* owned: the stream's */
   buffer *scratch, *forms[MAX_FORMS]; /* owned */
 } candidate;
 
@@ -22,7 +22,7 @@ typedef struct heat {
   backend *be;
   stream *queue;
   candidate all[MOST_VARIANTS];
-  int64_t repeats; /* runs of one measurement */
+  int64_t repeats;     /* runs of one measurement */
   unsigned char *want; /* owned: results by rule */
   size_t want_bytes;
 } heat;

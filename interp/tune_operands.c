@@ -1,6 +1,6 @@
 /* Memory and data for a node that is measured on its own. Floats are noise around 0, integers 0,
- * truths true; what decides how much work there is stands as it would half way through a text, or in
- * groups of equal size. */
+ * truths true; what decides how much work there is stands as it would half way through a text, or
+ * in groups of equal size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +30,7 @@ static int64_t meaningful_int(const tune_job *j, const char *field, int64_t i, i
   ir_op op = j->instruction->op_type;
   const tensor *first = &j->operands[0].t;
   bool cached = op == IR_OP_ATTENTION_CACHED, paged = op == IR_OP_ATTENTION_PAGED;
-  if (op == IR_OP_GROUPED_MATMUL && strcmp(field, "ends") == 0)
-    return first->dims[0] * (i + 1) / n;
+  if (op == IR_OP_GROUPED_MATMUL && strcmp(field, "ends") == 0) return first->dims[0] * (i + 1) / n;
   if ((cached || paged) && strcmp(field, "position") == 0) {
     int64_t rows = 0;
     uint32_t at = 0;

@@ -13,8 +13,8 @@
  * negated answer or 2 % more for right. --warm-up lets the CPU backend answer while the device's
  * kernels are built, and goes on with the runs until the session has moved to the device.
  * --digest prints a hash of all results behind the counts: runs that give the same bits print the
- * same one. --optimize runs what clave_program_optimize makes of each program; a pass that was refused fails
- * the case.
+ * same one. --optimize runs what clave_program_optimize makes of each program; a pass that was
+ * refused fails the case.
  *
  * A row of the index: name, program, data file, rtol, atol, steps (compare.h), error. The data file
  * holds "in.A.0", "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of

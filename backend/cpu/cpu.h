@@ -61,7 +61,8 @@ typedef struct cpu_form_request {
   const kernel_desc *k;
   const void *args;
 } cpu_form_request;
-/* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result. */
+/* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result.
+ */
 tuning_key cpu_key(const cpu_recorder *r);
 int cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key, int by_rule);
 bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */

@@ -4,7 +4,7 @@
 static const struct cut_variant {
   const char *name;
   gemm_cut cut;
-} cuts[] = {{"rule", {0, 0}},          {"columns 64", {64, 0}},   {"columns 128", {128, 0}},
+} cuts[] = {{"rule", {0, 0}},          {"columns 64", {64, 0}},     {"columns 128", {128, 0}},
             {"columns 512", {512, 0}}, {"columns 2048", {2048, 0}}, {"rows 96", {0, 96}},
             {"rows 192", {0, 192}}};
 

@@ -28,9 +28,9 @@ struct cpu_recorder {
   int n_places;
   size_t cap_places;
   bool fast;
-  bool failed; /* memory was out */
+  bool failed;              /* memory was out */
   variant_choices *choices; /* node.choices */
-  int n_threads;    /* of the node's commands; 0: all */
+  int n_threads;            /* of the node's commands; 0: all */
 };
 
 /* A stream's arguments of a recording; they follow. */

@@ -75,7 +75,7 @@ static bool choose_by_row(cl_recorder *s, const attention *a, bool is_few) {
 static const struct splits_variant {
   const char *name;
   int64_t n; /* 0: by rule */
-} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},   {"8", 8},
+} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},    {"8", 8},
                        {"16", 16},  {"32", 32}, {"64", 64}, {"128", 128}};
 
 static bool takes_splits(const void *ctx, int i) {

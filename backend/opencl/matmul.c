@@ -98,8 +98,9 @@ tuning_key gemm_key(const gemm *g) {
   tuning_key_int(&k, "m", f->m);
   tuning_key_int(&k, "n", f->n);
   tuning_key_int(&k, "k", f->k);
-  tuning_key_text(&k, "order", f->a_k == 1 ? (f->b_k == 1 ? "rows-rows" : "rows-columns")
-                                           : (f->b_k == 1 ? "columns-rows" : "columns-columns"));
+  tuning_key_text(&k, "order",
+                  f->a_k == 1 ? (f->b_k == 1 ? "rows-rows" : "rows-columns")
+                              : (f->b_k == 1 ? "columns-rows" : "columns-columns"));
   tuning_key_int(&k, "constants", (f->a->is_constant ? 1 : 0) + (f->b->is_constant ? 2 : 0));
   if (f->bias) tuning_key_int(&k, "bias", 1);
   return k;

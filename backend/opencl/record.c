@@ -79,8 +79,7 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
   *out = NULL;
   cl_recording *r = calloc(1, sizeof *r);
   if (!r) return status_no_memory();
-  cl_recorder s = {
-      .device = (cl_device *)b, .fast = fast, .out = r, .choices = n->choices};
+  cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r, .choices = n->choices};
   clave_status st = record_with_epilogue(&s, n);
   if (st) {
     opencl_recording_destroy(b, &r->base);

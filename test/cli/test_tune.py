@@ -42,7 +42,11 @@ def rows(tune, device="cpu"):
 
 def share(path, device, *items):
     """A table as --export writes it."""
-    content = {"clave_tuning": 1, "device": device, "rows": [dict(zip(("family", "key", "variant"), r)) for r in items]}
+    content = {
+        "clave_tuning": 1,
+        "device": device,
+        "rows": [dict(zip(("family", "key", "variant"), r, strict=True)) for r in items],
+    }
     path.write_text(json.dumps(content))
     return path
 
@@ -72,7 +76,9 @@ def test_table_decides(tune, tmp_path, cache):
     device = tune("cpu", "--dry-run")["device"]
     plain = {(c["family"], c["key"]): c for c in tune("cpu", "--dry-run")["choices"]}
     cut = next(k for k in plain if k[0] == "gemm cut" and "n=784" in k[1])
-    given = share(tmp_path / "t.json", device, [*cut, "columns 128"], ["threads", "*", "1"], ["gemm cut", "*", "no such"])
+    given = share(
+        tmp_path / "t.json", device, [*cut, "columns 128"], ["threads", "*", "1"], ["gemm cut", "*", "no such"]
+    )
     dry = tune("cpu", "--dry-run", "--import", given)
     assert dry["imported"] == 3
     for c in dry["choices"]:
@@ -142,9 +148,15 @@ def test_export_import(tune, tool, tmp_path, cache):
         ('{"clave_tuning": 1}', "is no tuning table"),
         ('{"clave_tuning": 2, "device": "DEVICE", "rows": []}', "version 2"),
         ('{"clave_tuning": 1, "device": "DEVICE", "rows": [5]}', "row 0 is not"),
-        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": 3, "variant": "b"}]}', "row 0 is not"),
+        (
+            '{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": 3, "variant": "b"}]}',
+            "row 0 is not",
+        ),
         ('{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": "\\n", "variant": "b"}]}', "row 0: "),
-        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "LONG", "key": "k", "variant": "b"}]}', "row 0: "),
+        (
+            '{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "LONG", "key": "k", "variant": "b"}]}',
+            "row 0: ",
+        ),
     ],
 )
 def test_hostile_import(tune, tmp_path, cache, content, says):
@@ -249,6 +261,8 @@ def test_opencl(tool, root, tune, tmp_path):
     from conftest import make_program
 
     program.write_text(json.dumps(make_program()))
-    r = json.loads(tool.good("tune", program, "--device", "opencl", "--json", env={"CLAVE_CACHE_DIR": str(tmp_path / "c")}))
+    r = json.loads(
+        tool.good("tune", program, "--device", "opencl", "--json", env={"CLAVE_CACHE_DIR": str(tmp_path / "c")})
+    )
     assert r["done"] == r["total"] > 0
     assert {c["family"] for c in r["choices"]} <= {"group", "reduce splits"}

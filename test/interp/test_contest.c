@@ -105,8 +105,9 @@ static void test_behind(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_winner),  cmocka_unit_test(test_no_winner), cmocka_unit_test(test_drift),
-      cmocka_unit_test(test_outlier), cmocka_unit_test(test_behind),
+      cmocka_unit_test(test_winner), cmocka_unit_test(test_no_winner),
+      cmocka_unit_test(test_drift),  cmocka_unit_test(test_outlier),
+      cmocka_unit_test(test_behind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,7 +289,8 @@ static kgemm gemm_of(const conv_part *a) {
 }
 
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
-  if (conv_is_depthwise(a->p)) return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+  if (conv_is_depthwise(a->p))
+    return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
   const kgemm g = gemm_of(a);
   return gemm_bytes(ctx, &g);
 }

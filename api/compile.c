@@ -2,6 +2,7 @@
 #include "compile/compile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/internal.h"
 #include "clave_compile.h"
@@ -12,6 +13,12 @@ typedef struct compiling {
   compile_dim *dims; /* owned */
   text march;        /* owned */
 } compiling;
+
+static tuning *table_of_cpu(const clave_device *d) {
+  for (int b = 0; b < d->set.count; b++)
+    if (strcmp(d->set.backends[b]->info.kind, "cpu") == 0) return d->set.backends[b]->tuning;
+  return NULL;
+}
 
 static clave_status read_options(const clave_program *p, const clave_compile_options *given,
                                  compiling *c) {
@@ -26,6 +33,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .library = own.library,
                            .debug = own.debug,
                            .keep_build = own.keep_build,
+                           .tuning = own.tuned ? table_of_cpu(own.tuned) : NULL,
                            .message = own.message,
                            .progress = own.progress,
                            .ctx = own.ctx};

@@ -6,12 +6,14 @@
 
 #include "cli/inputs.h"
 #include "cli/progress.h"
+#include "cli/tune.h"
 
 typedef struct compile_arguments {
   model_arguments model;
   const char *to, *sources, *target, *march;
   text_list dims;
-  bool shared, debug, keep_build;
+  bool shared, debug, keep_build, tune;
+  double budget;
 } compile_arguments;
 
 static const flag compile_flags[] = {
@@ -30,6 +32,10 @@ static const flag compile_flags[] = {
      "a library instead of an executable, with a header beside it", 0, 0},
     {"--debug", FLAG_SWITCH, offsetof(compile_arguments, debug), NULL,
      "with debugging information, little optimised", 0, 0},
+    {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
+     "measures the CPU backend's kernels on this machine first, and builds in what is fastest", 0, 0},
+    {"--budget", FLAG_NUMBER, offsetof(compile_arguments, budget), "SECONDS",
+     "with --tune: measures for so long at most", 0, 1000000},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
      "leaves sources and objects in BIN.build", 0, 0},
 };
@@ -74,8 +80,18 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .debug = a->debug,
                                    .keep_build = a->keep_build,
                                    .message = print_note,
-                                   .progress = show_steps};
+                                   .progress = show_steps,
+                                   .tuned = m->device};
   return compile_to(a, m, &o);
+}
+
+/* For this executable alone where there is no cache folder to keep winners in. */
+static int tune_first(const compile_arguments *a, model *m) {
+  const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
+  model_arguments cpu = a->model;
+  cpu.device = "cpu";
+  TRY_EXIT(open_device(&cpu, m));
+  return tune_quietly(m, &r);
 }
 
 static int compile_model(const compile_arguments *a, model *m) {
@@ -87,6 +103,7 @@ static int compile_model(const compile_arguments *a, model *m) {
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
     result = take_dim(a->dims.items[i], &names[i], &dims[i]);
   if (result == EXIT_GOOD) result = open_program(&a->model, m);
+  if (result == EXIT_GOOD && a->tune) result = tune_first(a, m);
   if (a->shared) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
   if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data);

@@ -273,6 +273,10 @@ static int fix_dim(input_set *s, const char *given) {
   TRY_EXIT(read_dim(given, &length, &n));
   for (uint32_t i = 0; i < s->count; i++) {
     clave_tensor_info *info = &s->items[i].info;
+    if (info->is_scalar && strlen(info->name) == length && !strncmp(info->name, given, length)) {
+      s->items[i].scalar = (uint64_t)n;
+      found = true;
+    }
     for (int k = 0; k < info->rank; k++) {
       const char *name = info->dim_names[k];
       if (!name || strlen(name) != length || strncmp(name, given, length) != 0) continue;
@@ -304,6 +308,7 @@ static int invent_input(input *in, uint64_t *seed) {
       store_number(dtype, draw_normal(seed), (char *)in->file.data + i * size);
     }
   }
+  if (in->info.is_scalar && is_integer(dtype)) memcpy(in->file.data, &in->scalar, size);
   in->value = clave_tensor_make(dtype, in->info.rank, dims, in->file.data);
   in->source = in->info.name;
   return EXIT_GOOD;

@@ -29,7 +29,7 @@ int read_input_file(input_set *s, const char *path, const char *others) CHECK;
 int read_input_list(input_set *s, const text_list *list) CHECK;
 /* "n=4": the name's length, and N, which is not negative. */
 int read_dim(const char *given, size_t *length, int64_t *n) CHECK;
-/* Sizes for invent_inputs: each "NAME=N" is an open size of some of them. */
+/* Sizes for invent_inputs: each "NAME=N" is an open size of some of them, or an integer. */
 int fix_dims(input_set *s, const text_list *dims) CHECK;
 /* The smallest legal sizes; floats from a normal distribution, integers 0. */
 int invent_inputs(input_set *s) CHECK;

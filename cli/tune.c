@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/interrupts.h"
 #include "cli/progress.h"
+#include "cli/tune.h"
 #include "cli/tune_table.h"
 #include "json/writer.h"
 
@@ -109,11 +110,12 @@ static int prepare_inputs(const tune_arguments *a, const model *m, input_set *in
   return invent_inputs(inputs);
 }
 
-static int tune_session(const tune_arguments *a, model *m, input_set *inputs, tuning_run *r) {
+static int tune_session(const tune_arguments *a, model *m, bool unkept, input_set *inputs,
+                        tuning_run *r) {
   const clave_tune_options o = {.size = sizeof o,
                                 .again = a->again,
                                 .dry = a->dry,
-                                .unkept = a->exported != NULL,
+                                .unkept = unkept,
                                 .budget_s = a->budget,
                                 .report = take_event,
                                 .cancel = is_interrupted,
@@ -129,10 +131,20 @@ static int tune_session(const tune_arguments *a, model *m, input_set *inputs, tu
   return r->no_memory ? fail_memory() : EXIT_GOOD;
 }
 
+int tune_quietly(model *m, const tune_request *q) {
+  input_set inputs = {0};
+  tuning_run r = {0};
+  const tune_arguments a = {.dims = *q->dims, .budget = q->budget};
+  int result = tune_session(&a, m, q->unkept, &inputs, &r);
+  free_run(&r);
+  free_inputs(&inputs);
+  return result;
+}
+
 static int tune_program(const tune_arguments *a, model *m, tuning_run *r) {
   input_set inputs = {0};
   int result = open_program(&a->model, m);
-  if (!result) result = tune_session(a, m, &inputs, r);
+  if (!result) result = tune_session(a, m, a->exported && !has_cache(), &inputs, r);
   free_inputs(&inputs);
   if (!result && r->result.has_rest)
     print_note(NULL, "what comes behind a size that is read from data was not tuned");

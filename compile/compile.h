@@ -2,6 +2,7 @@
 #define COMPILE_COMPILE_H
 /* A method of a program as C: its schedule on the CPU backend, printed, with the sources of the
  * kernels that it runs; and that built by the system's compiler. Sizes are fixed. */
+#include "base/tuning.h"
 #include "serialize/program.h"
 
 /* The size of that name, or of a scalar's, is fixed. */
@@ -19,6 +20,7 @@ typedef struct compile_options {
   const char *march;    /* NULL: the compiler's own, and kernels choose at run time */
   const char *library;  /* a shared library instead, whose functions' names begin so; or NULL */
   bool debug, keep_build;
+  tuning *tuning; /* borrowed: of the CPU backend; NULL: by rule alone */
   void (*message)(void *ctx, const char *line); /* the compiler's output; may be NULL */
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */
   void *ctx;

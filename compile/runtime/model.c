@@ -55,6 +55,13 @@ void model_call(model *m, const kernel_desc *k, const void *args) {
   check_fault(m);
 }
 
+void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args) {
+  const int all = m->kernel.n_threads;
+  if (n_threads < all) m->kernel.n_threads = n_threads;
+  model_call(m, k, args);
+  m->kernel.n_threads = all;
+}
+
 void model_form(model *m, int index, const kernel_desc *k, const void *args) {
   if (m->failed) return;
   m->scratch_bytes = scratch_of(m, k, args);
@@ -118,11 +125,14 @@ static clave_status prepare(model *m) {
 }
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+  const model *m = pool;
   if (n <= 0) return;
+  const int64_t each = (n + m->kernel.n_threads - 1) / m->kernel.n_threads;
+  if (grain < each && m->kernel.n_threads < thread_pool_size(m->threads)) grain = each;
   if (n <= grain) {
     body(ctx, 0, n);
   } else {
-    thread_pool_for(((model *)pool)->threads, n, grain, body, ctx);
+    thread_pool_for(m->threads, n, grain, body, ctx);
   }
 }
 

@@ -29,18 +29,23 @@ static bool stop_early(void *ctx, const clave_tune_event *e) {
   return l->measured < 2;
 }
 
-static clave_status open_session(life *l) {
+static clave_status set_image(life *l) {
   const int64_t dims[4] = {1, 1, 28, 28};
   const clave_tensor image = clave_tensor_make(CLAVE_F32, 4, dims, l->image);
+  return clave_session_set_input(l->session, "forward", 0, &image);
+}
+
+static clave_status open_session(life *l) {
   const clave_device_options o = {.size = sizeof o, .cache_dir = l->folder};
   TRY(clave_device_open(l->device_name, &o, &l->device));
   TRY(clave_program_load(l->program_path, NULL, &l->program));
   TRY(clave_session_create(l->program, l->device, NULL, &l->session));
-  return clave_session_set_input(l->session, "forward", 0, &image);
+  return set_image(l);
 }
 
 static clave_status check_output(life *l) {
   clave_tensor out;
+  TRY(set_image(l));
   TRY(clave_session_run(l->session, "forward"));
   TRY(clave_session_output(l->session, "forward", 0, &out));
   if (!l->has_want) memcpy(l->want, out.data, sizeof l->want);

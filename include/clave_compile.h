@@ -32,8 +32,8 @@ typedef struct clave_compile_options {
   clave_message_fn message;
   clave_progress_fn progress; /* files compiled; may be NULL */
   void *ctx;                  /* of both */
-  const clave_device *tuned; /* what its CPU backend's tuning table has for the program's sizes is
-                                built in (clave_tune.h); NULL: nothing */
+  const clave_device *tuned;  /* what its CPU backend's tuning table has for the program's sizes is
+                                 built in (clave_tune.h); NULL: nothing */
 } clave_compile_options;
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw

@@ -276,3 +276,18 @@ def test_opencl(tool, root, tune, tmp_path):
     )
     assert r["done"] == r["total"] > 0
     assert {c["family"] for c in r["choices"]} <= {"group", "reduce splits"}
+
+
+@pytest.mark.by_turn(3)
+def test_compiled(tool, root, tune, tmp_path, cache):
+    """clave compile --tune builds the table's variants in, and gives the same bits."""
+    program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
+    dry = tune("cpu", "--dry-run", "--dim", "batch=2")
+    chosen = {"threads": "1", "gemm cut": "columns 64"}
+    exact = [[c["family"], c["key"], chosen[c["family"]]] for c in dry["choices"]]
+    tune("cpu", "--import", share(tmp_path / "t.json", dry["device"], *exact), program=False)
+    tool.good("compile", program, "--emit-c", "tuned", "--dim", "batch=2", "--tune", env=env)
+    tool.good("compile", program, "--emit-c", "plain", "--dim", "batch=2", env=env)
+    model, plain = ((tmp_path / name / "model.c").read_text() for name in ("tuned", "plain"))
+    assert model.count("model_call_on(m, 1, ") >= 5 and ".columns = 64" in model
+    assert "model_call_on" not in plain and ".columns = 64" not in plain

@@ -1,9 +1,9 @@
 """tuning_bench.py [--budget SECONDS] [--turns N] [--device D] [--program PROG [--dim NAME=N]...]: what tuning brings.
 
-For each program a cache folder is tuned and another is not; runs of both follow each other, N of each, and their medians
+For each program a cache folder is tuned and another is not; runs of both follow each other, N of each, and the medians
 are compared turn by turn, so that other work on the machine meets both. Prints a row of docs/performance.md for each:
-choices, how many a variant other than the rule's won, the best of them, the seconds that tuning took, and the median of
-the turns' ratios. Without --program: MNIST, ResNet-20, tinylm and square products.
+choices, how many a variant other than the rule's won, the best of them, the seconds that tuning took, and the median
+of the turns' ratios. Without --program: MNIST, ResNet-20, tinylm and square products.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-/* Tuning through the public API: what it reports, keeps, stops at, and what counts for whom. Run from
- * the project's root. */
+/* Tuning through the public API: what it reports, keeps, stops at, and what counts for whom. Run
+ * from the project's root. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -31,11 +31,14 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
   TRY(cache_folder(NULL, &folder));
   cache_stats stats;
   clave_status st = folder ? cache_info(folder, &stats) : NULL;
+  uint64_t tables = 0;
+  if (!st && folder) tuning_measure(folder, &stats.bytes, &tables);
   if (!st && folder && strlen(folder) < sizeof shown) {
     strcpy(shown, folder);
     own = (clave_cache_info){.path = shown,
                              .bytes = stats.bytes,
-                             .files = stats.files,
+                             .files = stats.files + tables,
+                             .tables = tables,
                              .limit_bytes = stats.limit_bytes};
   }
   free(folder);
@@ -49,6 +52,7 @@ clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {
   char *folder;
   TRY(cache_folder(NULL, &folder));
   clave_status st = folder ? cache_trim(folder, max_bytes, &removed) : NULL;
+  if (folder && max_bytes == 0) removed += tuning_remove(folder);
   free(folder);
   if (removed_bytes) *removed_bytes = removed;
   return st;

@@ -14,6 +14,12 @@ typedef struct compiling {
   text march;        /* owned */
 } compiling;
 
+static tuning *table_of_cpu(const clave_device *d) {
+  for (int b = 0; b < d->set.count; b++)
+    if (strcmp(d->set.backends[b]->info.kind, "cpu") == 0) return d->set.backends[b]->tuning;
+  return NULL;
+}
+
 /* What goes together. */
 static clave_status check_options(const compile_options *o) {
   enum { MOST_THREADS = 1024 };
@@ -65,6 +71,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .verify = own.verify,
                            .debug = own.debug,
                            .keep_build = own.keep_build,
+                           .tuning = own.tuned ? table_of_cpu(own.tuned) : NULL,
                            .message = own.message,
                            .progress = own.progress,
                            .cancel = own.cancel,

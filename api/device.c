@@ -57,10 +57,11 @@ static uint64_t rank_device(const backend_info *b) {
 }
 
 /* Copies the texts, which go with the backend. */
-static clave_status describe_cpu(device_list *l, clave_device_info *out) {
+static clave_status describe_cpu(device_list *l, const char *folder, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
   describe(&cpu->info, CPU_INDEX, out);
+  if (folder) out->n_tuned = tuning_count_kept(folder, &cpu->info);
   const char **texts[] = {&out->kind,   &out->name, &out->platform,
                           &out->driver, &out->type, &out->extensions};
   clave_status st = NULL;
@@ -79,18 +80,10 @@ static void free_list(device_list *l) {
   free(l);
 }
 
-/* What drivers keep lies with the binaries of CLAVE_CACHE_DIR, whatever an opened device says. */
-static clave_status keep_files(void) {
-  char *folder;
-  TRY(cache_folder(NULL, &folder));
-  opencl_keep_files_in(folder);
-  free(folder);
-  return NULL;
-}
-
-static clave_status fill_list(device_list *l) {
+/* folder: of the cache, or NULL. */
+static clave_status fill_list(device_list *l, const char *folder) {
   const backend_info *found = NULL;
-  TRY(keep_files());
+  opencl_keep_files_in(folder);
   TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
   l->count = l->n_opencl + 1;
   l->infos = calloc((size_t)l->count, sizeof *l->infos);
@@ -98,15 +91,25 @@ static clave_status fill_list(device_list *l) {
   l->best = -1;
   for (int i = 0; i < l->n_opencl; i++) {
     describe(&found[i], i, &l->infos[i]);
+    if (folder) l->infos[i].n_tuned = tuning_count_kept(folder, &found[i]);
     if (l->best < 0 || rank_device(&found[i]) > rank_device(&found[l->best])) l->best = i;
   }
   TRY(mem_pool_create(&l->texts));
-  TRY(describe_cpu(l, &l->infos[l->n_opencl]));
+  TRY(describe_cpu(l, folder, &l->infos[l->n_opencl]));
   /* On a CPU our own backend starts at once, and is faster all in all: docs/performance.md. */
   bool has_better = l->best >= 0 && rank_type(&found[l->best]) >= RANK_ACCELERATOR;
   l->preferred = has_better ? l->best : l->n_opencl;
   l->infos[l->preferred].is_default = true;
   return NULL;
+}
+
+/* What drivers keep lies with the binaries of CLAVE_CACHE_DIR, whatever an opened device says. */
+static clave_status make_list(device_list *l) {
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  clave_status st = fill_list(l, folder);
+  free(folder);
+  return st;
 }
 
 /* Made once a process; a thread that loses the race drops its own. */
@@ -116,7 +119,7 @@ static clave_status get_list(const device_list **out) {
   if (!l) {
     l = calloc(1, sizeof *l);
     if (!l) return status_no_memory();
-    clave_status st = fill_list(l);
+    clave_status st = make_list(l);
     if (st) {
       free_list(l);
       return st;
@@ -237,22 +240,18 @@ typedef struct opening {
   void *context, *queue; /* the caller's, of OpenCL; or NULL */
 } opening;
 
-static clave_status open_one(int index, const opening *with, backend **out) {
+static clave_status open_one(int index, const opening *with, const char *cache_dir, backend **out) {
   const clave_device_options *o = &with->options;
   if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
   const char *kernels = o->kernel_dir;
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
-  char *cache = NULL;
-  TRY(cache_folder(o->cache_dir, &cache));
-  opencl_options co = {.cache_dir = cache,
+  opencl_options co = {.cache_dir = cache_dir,
                        .kernel_dir = kernels && *kernels ? kernels : NULL,
                        .message = o->message,
                        .message_ctx = o->message_ctx,
                        .context = with->context,
                        .queue = with->queue};
-  clave_status st = opencl_backend_create(index, &co, out);
-  free(cache);
-  return st;
+  return opencl_backend_create(index, &co, out);
 }
 
 /* The preferred device first; there is room for one more. */
@@ -264,12 +263,13 @@ static clave_status open_chosen(int *chosen, int n, const opening *with, clave_d
   d->message = with->options.message;
   d->message_ctx = with->options.message_ctx;
   if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
+  TRY(cache_folder(with->options.cache_dir, &d->cache_dir));
   for (int i = 0; i < n; i++) {
-    TRY(open_one(chosen[i], with, &d->set.backends[i]));
+    TRY(open_one(chosen[i], with, d->cache_dir, &d->set.backends[i]));
     d->set.count++;
   }
   describe(&d->set.backends[0]->info, chosen[0], &d->info);
-  return NULL;
+  return device_open_tables(d);
 }
 
 static clave_status create_device(int *chosen, int n, const opening *with, clave_device **out) {
@@ -340,10 +340,14 @@ clave_device *clave_device_retain(clave_device *d) {
 
 void clave_device_destroy(clave_device *d) {
   if (!d || --d->holds > 0) return;
+  device_close_tables(d);
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
+  free(d->cache_dir);
   free(d);
 }
 
 clave_status clave_device_get_info(const clave_device *d, clave_device_info *info) {
-  return write_info(&d->info, info);
+  clave_device_info own = d->info;
+  own.n_tuned = (uint32_t)tuning_count(d->set.backends[0]->tuning);
+  return write_info(&own, info);
 }

@@ -14,7 +14,9 @@ struct clave_device {
   atomic_int holds; /* owners: the caller's, sessions, placements */
   device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
-  clave_message_fn message; /* the caller's; may be NULL */
+  char *cache_dir;              /* owned; NULL: none */
+  text tuned_for[MAX_BACKENDS]; /* owned: what the backends' tuning tables are for */
+  clave_message_fn message;     /* the caller's; may be NULL */
   void *message_ctx;
 };
 
@@ -80,6 +82,16 @@ clave_status program_find_method(const clave_program *p, const char *name,
 /* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is
  * NULL for none. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
+
+/* ---- tune.c ---- */
+/* What tables of a device are for, one line. */
+clave_status tuning_identity(const backend_info *i, text *out) STATUS_CHECK;
+/* Tables for all backends, with what the cache folder has. */
+clave_status device_open_tables(clave_device *d) STATUS_CHECK;
+void device_close_tables(clave_device *d); /* before its backends are destroyed */
+/* Rows of the table that the folder has for a device; 0: none, or it is damaged. */
+uint32_t tuning_count_kept(const char *folder, const backend_info *i);
+
 tensor tensor_from_public(const clave_tensor *t);
 void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);
 

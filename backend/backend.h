@@ -8,6 +8,7 @@
 
 #include "base/kernel.h"
 #include "base/status.h"
+#include "base/tuning.h"
 #include "ops/node.h"
 
 typedef struct backend backend; /* an opened device; every implementation starts with this struct */
@@ -168,6 +169,7 @@ typedef struct backend_vtable {
 struct backend {
   const backend_vtable *vt;
   backend_info info;
+  tuning *tuning; /* borrowed from the device that the backend belongs to; NULL: by rule alone */
 };
 /* Device memory; every implementation starts with this struct. */
 struct buffer {

@@ -3,8 +3,10 @@
 import json
 import os
 import tempfile
+import zlib
 
 import classes
+import variants
 
 from runner import ROOT, SAN_BUILD, Job, make, tests_in
 
@@ -84,6 +86,21 @@ def replay_warming(r):
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
 
 
+def replay_variants(r):
+    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, for bits, on the CPU
+    backend; which by the commit. --all: every one."""
+    tables = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
+    tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
+    for family, variant, cases in tables if r.everything else tables[:2]:
+        share = (6 if r.everything else 240) if not cases else 1 if r.everything else 8
+        only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
+        with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env) as env:
+            r.run_all([replay_job(r, "opencl", *only, env=env, note=f"{family}: {variant}")], timeout=3000)
+    some = ("0", "--part", "0/1") if r.everything else ("2", "--part", "0/40")
+    bits = [".venv/bin/python", "ci/same_bits.py", r.build, *some, "--turn", r.turn]
+    r.run(bits, name="ci/same_bits.py", timeout=3000)
+
+
 def replay_all(r):
     replay(r, "cpu", "--poison")
     replay(r, "cpu", "--optimize")
@@ -93,6 +110,7 @@ def replay_all(r):
     replay_lesser(r, 4 if r.everything else 180)
     replay_cached(r)
     replay_warming(r)
+    replay_variants(r)
     replay(r, "cpu", build=SAN_BUILD)
 
 

@@ -132,6 +132,7 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
   emit_string(&j, "method", m->method.name);
   emit_string(&j, "device", device.data);
   emit_string(&j, "answered_by", clave_session_answered_by(m->session));
+  emit_integer(&j, "tuned", m->device_info.n_tuned);
   emit_integer(&j, "runs", a->runs);
   emit_integer(&j, "warmup", a->warmup);
   emit_number(&j, "open_ms", r->open_ms);
@@ -158,6 +159,7 @@ static void write_text(const bench_arguments *a, const model *m, const input_set
   (void)a;
   text_puts(out, "device       ");
   page_device(out, m);
+  if (m->device_info.n_tuned) text_printf(out, "\ntuned        %u rows", m->device_info.n_tuned);
   for (uint32_t i = 0; i < inputs->count; i++) {
     text_puts(out, i ? ", " : "\ninputs       ");
     page_visible(out, inputs->items[i].info.name);

@@ -26,6 +26,7 @@ static void write_json(const clave_cache_info *info, uint64_t removed, page *out
   emit_size(&j, "bytes", info->bytes);
   emit_size(&j, "files", info->files);
   emit_size(&j, "limit_bytes", info->limit_bytes);
+  emit_size(&j, "tables", info->tables);
   emit_size(&j, "removed_bytes", removed);
   emit_end_object(&j);
 }
@@ -42,7 +43,9 @@ static void write_text(const clave_cache_info *info, uint64_t removed, page *out
   }
   text_puts(out, "path     ");
   page_visible(out, info->path);
-  text_printf(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
+  text_printf(out, "\nfiles    %" PRIu64 "\n", info->files);
+  if (info->tables) text_printf(out, "tables   %" PRIu64 " of them, of clave tune\n", info->tables);
+  text_puts(out, "size     ");
   page_size(out, info->bytes);
   text_puts(out, "\nlimit    ");
   page_size(out, info->limit_bytes);
@@ -65,7 +68,7 @@ static int show_cache(const void *arguments, page *out) {
 const command cache_command = {
     .name = "cache",
     .usage = "cache [--clear | --max-mb N] [--json]",
-    .summary = "Shows, bounds or clears the kernel binaries on disk.",
+    .summary = "Shows, bounds or clears the kernel binaries and tuning tables on disk.",
     .more = "CLAVE_CACHE_DIR says where they are; off: nowhere.\n",
     .flags = cache_flags,
     .n_flags = LENGTH(cache_flags),

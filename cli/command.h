@@ -16,7 +16,8 @@ typedef enum flag_kind {
   FLAG_INT,     /* int64_t in [min, max] */
   FLAG_NUMBER,  /* double in [min, max] */
   FLAG_LIST,    /* text_list: may be repeated */
-  FLAG_OPERAND  /* const char *, not empty, by position; all are required */
+  FLAG_OPERAND, /* const char *, not empty, by position; all are required, */
+  FLAG_OPTIONAL /* but for those */
 } flag_kind;
 
 typedef struct text_list {
@@ -54,7 +55,7 @@ typedef struct command {
 
 extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
     convert_command, optimize_command, compile_command, cache_command, generate_command,
-    tokenize_command, template_command,
+    tokenize_command, template_command, tune_command,
     builder_command; /* not in the overview: the library starts it */
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;

@@ -1,20 +1,22 @@
 /* clave compile: a program as an executable of its own, or as its sources. */
 #include "clave_compile.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/inputs.h"
 #include "cli/interrupts.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/tune.h"
 
 typedef struct compile_arguments {
   model_arguments model;
   const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
-  bool shared, bare, verify, debug, keep_build;
+  bool shared, bare, verify, debug, keep_build, tune;
+  double budget;
 } compile_arguments;
 
 enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
@@ -56,21 +58,22 @@ static const flag compile_flags[] = {
      NULL, "it runs kernels that the program carries, which can do anything on the device", 0, 0},
     {"--static-library", FLAG_PATH, offsetof(compile_arguments, static_library), "A",
      "libclave.a, if it does not lie beside this tool or its library", 0, 0},
+    {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
+     "measures the CPU backend's kernels on this machine first, and builds in what is fastest", 0,
+     0},
+    {"--budget", FLAG_NUMBER, offsetof(compile_arguments, budget), "SECONDS",
+     "with --tune: measures for so long at most", 0, 1000000},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
      "leaves sources and objects in BIN.build", 0, 0},
 };
 
-/* "n=4"; the name is copied into `names`. */
-static int read_dim(const char *given, text *names, clave_compile_dim *out) {
-  const char *equals = strchr(given, '=');
-  char *end = NULL;
-  errno = 0;
-  const long long n = equals ? strtoll(equals + 1, &end, 10) : 0;
-  if (!equals || equals == given || end == equals + 1 || *end || errno || n < 0)
-    return fail_usage("--dim: expected NAME=N, N not negative, not \"%s\"", given);
-  text_append(names, given, (size_t)(equals - given));
+/* The name is copied into `names`. */
+static int take_dim(const char *given, text *names, clave_compile_dim *out) {
+  size_t length;
+  TRY_EXIT(read_dim(given, &length, &out->size));
+  text_append(names, given, length);
   if (names->failed) return fail_memory();
-  *out = (clave_compile_dim){names->data, n};
+  out->name = names->data;
   return EXIT_GOOD;
 }
 
@@ -132,10 +135,20 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .kernel_folder = a->kernel_dir,
                                    .sbom = a->sbom,
                                    .verify = a->verify,
-                                   .cancel = is_interrupted};
+                                   .cancel = is_interrupted,
+                                   .tuned = m->device};
   TRY_EXIT(compile_to(a, m, &o));
   if (a->arena || a->bare) text_printf(out, "%zu bytes of static memory\n", memory_bytes);
   return EXIT_GOOD;
+}
+
+/* For this executable alone where there is no cache folder to keep winners in. */
+static int tune_first(const compile_arguments *a, model *m) {
+  const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
+  model_arguments cpu = a->model;
+  cpu.device = "cpu";
+  TRY_EXIT(open_device(&cpu, m));
+  return tune_quietly(m, &r);
 }
 
 static int compile_model(const compile_arguments *a, model *m, page *out) {
@@ -145,10 +158,11 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   text library = {0};
   int result = dims && names ? EXIT_GOOD : fail_memory();
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
-    result = read_dim(a->dims.items[i], &names[i], &dims[i]);
+    result = take_dim(a->dims.items[i], &names[i], &dims[i]);
   model_arguments program = a->model;
   if (wants_all(a)) program.method = NULL;
   if (result == EXIT_GOOD) result = open_program(&program, m);
+  if (result == EXIT_GOOD && a->tune) result = tune_first(a, m);
   if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
   if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data, out);

@@ -39,6 +39,7 @@ static void write_object(json_writer *out, const clave_device_info *d) {
   emit_size(out, "max_alloc", d->max_alloc);
   emit_bool(out, "shares_host_memory", d->shares_host_memory);
   emit_string(out, "extensions", d->extensions);
+  emit_size(out, "tuned", d->n_tuned);
   emit_end_object(out);
 }
 
@@ -89,11 +90,14 @@ static int write_table(int count, page *out) {
   page cell = {0};
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (int i = 0; i < count; i++) {
+    char tuned[32];
     clave_device_info d = {.size = sizeof d};
     TRY_STATUS(clave_devices_get(i, &d));
     write_row(&table, &d, &cell);
     write_remark(&table, "", d.platform, &cell);
     write_remark(&table, "uses ", d.extensions, &cell);
+    if (d.n_tuned) (void)snprintf(tuned, sizeof tuned, "%" PRIu32 " sizes", d.n_tuned);
+    write_remark(&table, "tuned for ", d.n_tuned ? tuned : NULL, &cell);
   }
   columns_write(&table, 0, out);
   text_puts(out, "* what an unset CLAVE_DEVICE picks\n");

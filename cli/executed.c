@@ -89,7 +89,7 @@ static int execute(const workplace *w, const char *path) {
   clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
   free(arguments);
   if (st) return fail_status(st);
-  const int code = tool_end(t);
+  const int code = tool_end(t, NULL, NULL);
   clear_progress();
   return code ? report_failure(w, path, code) : EXIT_GOOD;
 }

@@ -169,10 +169,14 @@ int set_argument(const command *c, const char *name, const char *value, void *ar
   return f ? store_value(&p, f, value) : refuse_flag(&p, name);
 }
 
+static bool is_operand(const flag *f) {
+  return f->kind == FLAG_OPERAND || f->kind == FLAG_OPTIONAL;
+}
+
 static const flag *next_operand(const parser *p) {
   for (size_t i = 0; i < p->command->n_flags; i++) {
     const flag *f = &p->command->flags[i];
-    if (f->kind == FLAG_OPERAND && !(p->seen >> i & 1)) return f;
+    if (is_operand(f) && !(p->seen >> i & 1)) return f;
   }
   return NULL;
 }
@@ -200,7 +204,7 @@ parse_result parse_arguments(const command *c, int argc, char *const *argv, void
     }
   }
   const flag *missing = next_operand(&p);
-  if (!missing) return PARSED;
+  if (!missing || missing->kind == FLAG_OPTIONAL) return PARSED;
   (void)fail_usage("%s needs %s: %s", c->name, missing->name, missing->help);
   return PARSED_BADLY;
 }
@@ -227,8 +231,7 @@ void free_arguments(const command *c, void *arguments) {
 /* 0: it has none, or is an operand, which needs none. */
 static char short_of(const command *c, const flag *f) {
   for (size_t i = 0; i < c->n_shorts; i++) {
-    if (f->kind != FLAG_OPERAND && strcmp(c->shorts[i].name, f->name) == 0)
-      return c->shorts[i].letter;
+    if (!is_operand(f) && strcmp(c->shorts[i].name, f->name) == 0) return c->shorts[i].letter;
   }
   return 0;
 }

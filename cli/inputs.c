@@ -245,6 +245,46 @@ static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t 
   return *count <= INT64_MAX / 8;
 }
 
+int read_dim(const char *given, size_t *length, int64_t *n) {
+  const char *equals = strchr(given, '=');
+  char *end = NULL;
+  errno = 0;
+  *n = equals ? strtoll(equals + 1, &end, 10) : 0;
+  if (!equals || equals == given || end == equals + 1 || *end || errno || *n < 0)
+    return fail_usage("--dim: expected NAME=N, N not negative, not \"%s\"", given);
+  *length = (size_t)(equals - given);
+  return EXIT_GOOD;
+}
+
+static int fix_dim(input_set *s, const char *given) {
+  size_t length;
+  int64_t n;
+  bool found = false;
+  TRY_EXIT(read_dim(given, &length, &n));
+  for (uint32_t i = 0; i < s->count; i++) {
+    clave_tensor_info *info = &s->items[i].info;
+    if (info->is_scalar && strlen(info->name) == length && !strncmp(info->name, given, length)) {
+      s->items[i].scalar = (uint64_t)n;
+      found = true;
+    }
+    for (int k = 0; k < info->rank; k++) {
+      const char *name = info->dim_names[k];
+      if (!name || strlen(name) != length || strncmp(name, given, length) != 0) continue;
+      if (n < info->min_dims[k] || n > info->max_dims[k])
+        return fail("--dim %s: the size is from %lld to %lld", given, (long long)info->min_dims[k],
+                    (long long)info->max_dims[k]);
+      info->dims[k] = n;
+      found = true;
+    }
+  }
+  return found ? EXIT_GOOD : fail("--dim %s: no input has an open size of that name", given);
+}
+
+int fix_dims(input_set *s, const text_list *dims) {
+  for (uint32_t i = 0; i < dims->count; i++) TRY_EXIT(fix_dim(s, dims->items[i]));
+  return EXIT_GOOD;
+}
+
 static int invent_input(input *in, uint64_t *seed) {
   int64_t dims[CLAVE_MAX_RANK] = {0};
   uint64_t count;
@@ -254,6 +294,7 @@ static int invent_input(input *in, uint64_t *seed) {
   in->file.data = calloc(count ? (size_t)count : 1, size);
   if (!in->file.data) return fail_memory();
   draw_elements((dtype)type, (size_t)count, in->file.data, seed);
+  if (in->info.is_scalar && is_integer(type)) memcpy(in->file.data, &in->scalar, size);
   in->value = clave_tensor_make(type, in->info.rank, dims, in->file.data);
   in->source = in->info.name;
   return EXIT_GOOD;

@@ -27,6 +27,10 @@ int describe_inputs(const model *m, input_set *s) CHECK;
  * tensor must be an input. */
 int read_input_file(input_set *s, const char *path, const char *const *others) CHECK;
 int read_input_list(input_set *s, const text_list *list) CHECK;
+/* "n=4": the name's length, and N, which is not negative. */
+int read_dim(const char *given, size_t *length, int64_t *n) CHECK;
+/* Sizes for invent_inputs: each "NAME=N" is an open size of some of them, or an integer. */
+int fix_dims(input_set *s, const text_list *dims) CHECK;
 /* The smallest legal sizes; floats from a normal distribution, integers 0. */
 int invent_inputs(input_set *s) CHECK;
 /* Fails with the list of the missing ones. */

@@ -391,6 +391,8 @@ static void write_placement(const model *m, const graph *g, page *out) {
   text_puts(out, "device   ");
   page_device(out, m);
   text_puts(out, "\n");
+  if (m->device_info.n_tuned)
+    text_printf(out, "tuned    %" PRIu32 " rows (clave tune --list)\n", m->device_info.n_tuned);
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const graph_node *n = &g->nodes[i];
     columns_cell(&table, "%" PRIu32, i);

@@ -6,12 +6,12 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 
-static const command *const commands[] = {&devices_command,  &run_command,      &bench_command,
-                                          &inspect_command,  &verify_command,   &convert_command,
-                                          &optimize_command, &compile_command,  &cache_command,
-                                          &generate_command, &tokenize_command, &template_command};
+static const command *const commands[] = {
+    &devices_command,  &run_command,      &bench_command,   &inspect_command, &verify_command,
+    &convert_command,  &optimize_command, &compile_command, &cache_command,   &generate_command,
+    &tokenize_command, &template_command, &tune_command};
 /* Names that later versions give a meaning. */
-static const char *const later[] = {"tune"};
+static const char *const later[] = {"doctor"};
 
 static const char more_help[] =
     "clave COMMAND --help explains a command.\n\n"

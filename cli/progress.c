@@ -68,7 +68,7 @@ void show_progress(const char *format, ...) {
   start_timer();
 }
 
-static bool keeps_kernels(void) {
+bool has_cache(void) {
   static int known = -1;
   if (known < 0) {
     clave_cache_info cache = {.size = sizeof cache};
@@ -85,7 +85,7 @@ void show_steps(void *ctx, const char *what, int done, int total) {
   set_timer(0);
   (void)snprintf(
       work, sizeof work, "%s %d/%d%s", what, done, total,
-      strcmp(what, "building kernels") == 0 && keeps_kernels() ? " (cached for next time)" : "");
+      strcmp(what, "building kernels") == 0 && has_cache() ? " (cached for next time)" : "");
   (void)snprintf(line, sizeof line, "\r\x1b[K%s", work);
   write_line(line);
   if (done >= total) clear_progress();

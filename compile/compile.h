@@ -3,6 +3,7 @@
 /* Programs as executables, built by the system's compiler, in one of two forms. Written out: a
  * method's schedule for fixed sizes on the CPU backend, printed as C, with the sources of the
  * kernels that it runs. Carried: the program as it is, linked with the library. */
+#include "base/tuning.h"
 #include "serialize/program.h"
 
 /* The size of that name, or of a scalar's, is fixed. */
@@ -33,6 +34,7 @@ typedef struct compile_options {
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
+  tuning *tuning; /* borrowed: of the CPU backend; NULL: by rule alone */
   /* The compiler's output, and why a program is carried; may be NULL. */
   void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */

@@ -109,7 +109,11 @@ static void write_calls(emitter *e, const recording *r, const int *forms, const 
                         text *to) {
   int n;
   const cpu_command *c = cpu_recorded_commands(r, &n);
-  for (int i = 0; i < n; i++) write_call(e, &c[i], forms, call, to);
+  for (int i = 0; i < n; i++) {
+    char limited[48];
+    (void)snprintf(limited, sizeof limited, "model_call_on(m, %d", c[i].n_threads);
+    write_call(e, &c[i], forms, c[i].n_threads ? limited : call, to);
+  }
 }
 
 static size_t scratch_of(const recording *r) {

@@ -212,6 +212,7 @@ clave_status plan_write_weights(const compile_plan *k, const char *path) {
 
 static clave_status make_plan(compile_plan *k, const compile_options *o) {
   TRY(cpu_backend_create(0, &k->cpu));
+  k->cpu->tuning = o->tuning;
   const device_set devices = {.backends = {k->cpu}, .count = 1};
   TRY(executable_create(k->prog, &devices, &(executable_options){0}, &k->x));
   TRY(constant_store_create(k->prog, k->cpu, &k->constants));

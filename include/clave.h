@@ -103,14 +103,14 @@ typedef struct clave_device_info {
   const char *name;     /* one line */
   const char *platform; /* platform name and version; "clave" for the CPU backend */
   const char *driver;
-  const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
-  const char *extensions; /* the optional ones we use, space separated */
-  uint64_t memory;        /* bytes */
-  uint64_t max_alloc;     /* bytes of one buffer */
+  const char *type;           /* "CPU", "GPU", "accelerator", "custom" */
+  const char *extensions;     /* the optional ones we use, space separated */
+  uint64_t memory, max_alloc; /* bytes; those of one buffer */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory;
-  bool is_default; /* of clave_devices_get: what an unset CLAVE_DEVICE picks */
-  int index;       /* N of opencl:N; -1 for the CPU backend */
+  bool is_default;  /* of clave_devices_get: what an unset CLAVE_DEVICE picks */
+  int index;        /* N of opencl:N; -1 for the CPU backend */
+  uint32_t n_tuned; /* rows of its tuning table (clave_tune.h) */
 } clave_device_info;
 
 /* Every device, found once a process: OpenCL's in order, then the CPU backend. */

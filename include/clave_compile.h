@@ -57,6 +57,8 @@ typedef struct clave_compile_options {
   bool allow_custom_kernels; /* as of sessions, when it runs */
   const char *static_library; /* libclave.a, with libclave_main.a beside it, of executables that
                                  carry the runtime; NULL: those that belong to this library */
+  const clave_device *tuned;  /* what its CPU backend's tuning table has for the program's sizes is
+                                 built in (clave_tune.h); NULL: nothing */
 } clave_compile_options;
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw

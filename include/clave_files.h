@@ -59,10 +59,12 @@ typedef struct clave_cache_info {
   size_t size;      /* sizeof(clave_cache_info) */
   const char *path; /* NULL: no cache */
   uint64_t bytes, files, limit_bytes;
+  uint64_t tables; /* of tuning (clave_tune.h), which are among the files and under no limit */
 } clave_cache_info;
 CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
     CLAVE_CHECK; /* path valid until the next call */
-/* Removes least recently used binaries until at most max_bytes are left (0: all). */
+/* Removes least recently used binaries until at most max_bytes are left (0: all, and tuning
+ * tables). */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
 /* Where a driver builds one kernel at a time (PoCL), the library starts child processes for it: the
  * command line tool, found beside the library or as CLAVE_HELPER says (a path, or "off"). This is

@@ -20,18 +20,24 @@ static clave_status init_method(executable *x, uint32_t index) {
   return x->options.partial ? NULL : check_placement(m);
 }
 
+static uint64_t version_of(const tuning *t) { return t ? tuning_version(t) : 0; }
+
 bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {
   const executable_options *mine = &x->options;
   bool same = mine->unfused == o->unfused && mine->fast == o->fast && mine->custom == o->custom &&
               mine->partial == o->partial && x->devices.count == d->count &&
               x->devices.no_fallback == d->no_fallback;
-  for (int b = 0; b < d->count && same; b++) same = x->devices.backends[b] == d->backends[b];
+  for (int b = 0; b < d->count && same; b++)
+    same = x->devices.backends[b] == d->backends[b] &&
+           x->tuned[b] == version_of(d->backends[b]->tuning);
   return same;
 }
 
 static clave_status init_executable(executable *x) {
   const ir_program *p = &x->prog->ir;
   TRY(mutex_create(&x->lock));
+  for (int b = 0; b < x->devices.count; b++)
+    x->tuned[b] = version_of(x->devices.backends[b]->tuning);
   TRY(mem_pool_create(&x->pool));
   x->methods = mem_pool_alloc(x->pool, p->methods.count + 1, sizeof *x->methods);
   x->state_home = mem_pool_alloc(x->pool, p->n_state + 1, sizeof *x->state_home);

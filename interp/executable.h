@@ -19,6 +19,12 @@ typedef struct method {
   void **cache[MAX_BACKENDS]; /* (n) the backend's own, per instruction; under the lock, too */
 } method;
 
+/* Told of each node that is planned, before it is recorded. */
+typedef struct plan_observer {
+  clave_status (*see)(void *ctx, int backend, const node *n);
+  void *ctx;
+} plan_observer;
+
 struct executable {
   const program *prog; /* borrowed */
   device_set devices;
@@ -28,8 +34,10 @@ struct executable {
   uint8_t *state_home; /* (n_state) the backend that a state lives on */
   ir_copy copy;        /* of slot n_slots to n_slots + 1: the planner's copies */
   ir_instruction copy_instruction;
-  void **copy_cache; /* (MAX_BACKENDS) as the methods' */
-  mutex *lock;       /* of schedules: their lists and counts, and the making of them */
+  void **copy_cache;             /* (MAX_BACKENDS) as the methods' */
+  const plan_observer *observer; /* borrowed, of a tuner whose own the executable is; or NULL */
+  uint64_t tuned[MAX_BACKENDS];  /* versions of the devices' tables when it was made */
+  mutex *lock;                   /* of schedules: their lists and counts, and the making of them */
 };
 
 /* The same but for instructions that another device shall run: those that have a reason in

@@ -205,6 +205,41 @@ void session_memory_use(const session *s, session_memory *out);
 /* The last run as Chrome trace events. */
 clave_status session_write_trace(const session *s, const char *path) STATUS_CHECK;
 
+/* How a choice among variants of a node came about. */
+typedef enum tune_how {
+  TUNE_BEGINS,   /* it is about to be measured */
+  TUNE_MEASURED, /* and is in the device's table now */
+  TUNE_KNOWN,    /* it was there before */
+  TUNE_BY_RULE,  /* dry: nothing is measured */
+  TUNE_WRONG     /* what the rule takes gives wrong results here: it is left to the self-check */
+} tune_how;
+typedef struct tune_event {
+  const backend_info *device;
+  const char *family, *key, *variant, *by_rule;
+  double ratio; /* the variant's time to that of by_rule */
+  int n;        /* variants that were compared */
+  tune_how how;
+  size_t done, total; /* choices */
+} tune_event;
+typedef struct tune_options {
+  bool again; /* what is in the table, too */
+  bool dry;
+  double budget_s;                                   /* 0: none */
+  bool (*report)(void *ctx, const tune_event *e);    /* false stops; may be NULL */
+  bool (*cancel)(void *ctx);                         /* asked between measurements; may be NULL */
+  clave_status (*keep)(void *ctx, const backend *b); /* the backend's table has changed */
+  void *ctx;
+} tune_options;
+typedef struct tune_result {
+  size_t total, done; /* choices */
+  bool has_rest;      /* nodes behind a value that is read from data are not among them */
+} tune_result;
+/* Measures the variants of the method's nodes, for the sizes of the inputs that are set, on memory
+ * of their own: the session's state and results stay. Devices whose backend has no table are left
+ * out. */
+clave_status session_tune(session *s, uint32_t method, const tune_options *o,
+                          tune_result *out) STATUS_CHECK;
+
 /* A session on a device that is made ready in a thread while another session of the program, on the
  * CPU backend, answers in its place. */
 typedef struct warm_up warm_up;

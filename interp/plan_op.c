@@ -35,7 +35,9 @@ static clave_status record(const planner *l, int b, const ir_instruction *ins, v
                            recording **out) {
   static uint64_t serial;
   backend *be = l->x->devices.backends[b];
-  const node n = {ins, l->operands, l->p->values, cache};
+  const node n = {
+      .instruction = ins, .tensors = l->operands, .values = l->p->values, .cache = cache};
+  if (l->x->observer) TRY(l->x->observer->see(l->x->observer->ctx, b, &n));
   TRY(be->vt->record(be, &n, l->x->options.fast, out));
   (*out)->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   (*out)->holds = 1;

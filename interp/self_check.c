@@ -166,6 +166,24 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   return vt->prove(queue, k->recorded, state->fills);
 }
 
+clave_status check_recording(session *s, int on, const node *n, const recording *r, void **state,
+                             const run_operands *o, text *verdict) {
+  checking c = {.s = s, .backend = on, .nd = n, .rounds = r->rounds};
+  const backend_vtable *vt = s->devices.backends[on]->vt;
+  bool fits = false, faulty = false;
+  clave_status st = oracle_of(s);
+  if (!st) st = copy_operands(&c, &fits);
+  if (!st) st = vt->run(s->streams[on], r, state, o, 0);
+  if (!st && fits) st = run_oracle(&c, &faulty);
+  if (!st && fits && !faulty) st = compare_results(&c);
+  if (!st && faulty) text_puts(verdict, "what it was measured with is bad data for it");
+  if (!st && c.verdict.size) text_append(verdict, c.verdict.data, c.verdict.size);
+  if (!st && fits && !faulty && !c.verdict.size) st = vt->prove(s->streams[on], r, r->n_forms > 0);
+  free_results(&c);
+  free_copies(&c);
+  return st ? st : text_status(verdict);
+}
+
 static clave_status run_checked(const running *r, const command *c, command_state *state,
                                 uint32_t number) {
   const ir_instruction *ins =

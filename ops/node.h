@@ -3,6 +3,7 @@
 /* An instruction with all sizes known, and what its description is made with. Each family has a
  * header <family>.h with the normal forms of its ops: what both backends select kernels and fill in
  * arguments from. describe_<op>(n, &form) cannot fail: the rules have run. */
+#include "base/tuning.h"
 #include "ops/ops.h"
 #include "ops/tensor.h"
 
@@ -24,6 +25,7 @@ typedef struct node {
   const bound_tensor *tensors; /* by Tid; only this node's operands are there */
   const scalar_value *values;  /* by Vid; all known */
   void **cache; /* the backend's own, for the instruction; NULL at first, see cache_destroy */
+  variant_choices *choices; /* what is chosen while it is recorded, for tuners; or NULL */
 } node;
 
 /* NULL: the optional operand is not there. */

@@ -3,7 +3,7 @@
  * machine.
  *
  *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
- *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [--optimize] [-v]
+ *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [--optimize] [--digest] [-v]
  *
  * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it,
  * or no other backend has it.
@@ -12,8 +12,9 @@
  * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
  * negated answer or 2 % more for right. --warm-up lets the CPU backend answer while the device's
  * kernels are built, and goes on with the runs until the session has moved to the device.
- * --optimize runs what clave_program_optimize makes of each program; a pass that was refused fails
- * the case.
+ * --digest prints a hash of all results behind the counts: runs that give the same bits print the
+ * same one. --optimize runs what clave_program_optimize makes of each program; a pass that was
+ * refused fails the case.
  *
  * A row of the index: name, program, data file, rtol, atol, steps (compare.h), error. The data file
  * holds "in.A.0", "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of
@@ -48,7 +49,7 @@ typedef struct replay_options {
   const char *index, *device, *only, *turn;
   unsigned part, parts;
   long small;
-  bool fallback, poison, verbose, sabotage, warm_up, optimize;
+  bool fallback, poison, verbose, sabotage, warm_up, optimize, digest;
 } replay_options;
 
 typedef struct replay_case {
@@ -243,6 +244,14 @@ static bool set_inputs(clave_session *s, const clave_tensors *data, char set,
   return true;
 }
 
+static uint64_t digest = 14695981039346656037u; /* FNV-1a, of all results so far */
+
+static void add_to_digest(const clave_tensor *t) {
+  const unsigned char *bytes = t->data;
+  size_t n = count_of(t) * clave_dtype_size(t->dtype);
+  for (size_t i = 0; i < n; i++) digest = (digest ^ bytes[i]) * 1099511628211u;
+}
+
 static bool compare_outputs(clave_session *s, const clave_tensors *data, replay_case *c) {
   clave_tensor got, want;
   char name[MAX_NAME];
@@ -253,6 +262,7 @@ static bool compare_outputs(clave_session *s, const clave_tensors *data, replay_
     if (!clave_tensors_find(data, name, &want)) break;
     if (failed(c, clave_session_output(s, "forward", (uint32_t)c->output, &got))) return false;
     if (!same_tensor(&got, &want, c)) return false;
+    add_to_digest(&got);
   }
   if (c->output) return true;
   print_failure(c, "the data file has no outputs");
@@ -426,6 +436,7 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
     *(good ? &passed : &bad) += 1;
   }
   printf("%d passed, %d failed\n", passed, bad);
+  if (o->digest) printf("digest %016" PRIx64 "\n", digest);
   return bad || !passed;
 }
 
@@ -455,6 +466,8 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->poison = true;
     else if (!strcmp(argv[i], "--sabotage"))
       o->sabotage = true;
+    else if (!strcmp(argv[i], "--digest"))
+      o->digest = true;
     else if (!strcmp(argv[i], "--warm-up"))
       o->warm_up = o->fallback = true;
     else if (!strcmp(argv[i], "-v"))
@@ -480,7 +493,7 @@ int main(int argc, char **argv) {
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
-            "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] "
+            "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] [--digest] "
             "[--optimize] [-v]\n");
     return 2;
   }

@@ -1,6 +1,7 @@
 /* Conv, ConvInteger and ConvTranspose. */
 #include "ops/conv.h"
 
+#include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_integer.h"
 #include "cpu_ops.h"
@@ -59,9 +60,28 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
   return p;
 }
 
+/* As the product of one phase. */
+static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
+  int64_t cells = p->images, taps = p->channels;
+  if (conv_is_depthwise(p)) return (gemm_cut){0};
+  for (int i = 0; i < CONV_DIMS; i++) {
+    cells *= p->dims[i].out / p->dims[i].phases;
+    taps *= p->dims[i].kernel / p->dims[i].tap_step;
+  }
+  return choose_cut(r, &(cut_sizes){.op = p->transposed ? "conv_transpose" : "conv",
+                                    .batches = p->groups,
+                                    .m = p->outputs,
+                                    .n = cells,
+                                    .k = taps,
+                                    .type = p->type,
+                                    .b_type = p->type,
+                                    .a_is_packed = p->is_packed});
+}
+
 static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
   conv_args p = arguments(r, f);
   TRY(pack_weight(r, f, &p));
+  p.cut = cut_product(r, &p);
   return cpu_launch(r, conv, &p);
 }
 

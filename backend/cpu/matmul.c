@@ -1,6 +1,7 @@
 /* Products of matrices. */
 #include "ops/matmul.h"
 
+#include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "cpu_ops.h"
@@ -30,6 +31,18 @@ static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p
       &p->panels);
 }
 
+static gemm_cut cut_product(cpu_recorder *r, const matmul_args *p) {
+  return matmul_is_cut(p) ? choose_cut(r, &(cut_sizes){.op = "matmul",
+                                                       .batches = p->batches,
+                                                       .m = p->m,
+                                                       .n = p->n,
+                                                       .k = p->k,
+                                                       .type = p->type,
+                                                       .b_type = p->b_type,
+                                                       .b_is_packed = p->is_packed})
+                          : (gemm_cut){0};
+}
+
 clave_status cpu_matmul(cpu_recorder *r, const node *n) {
   matmul_form f;
   describe_matmul(n, &f);
@@ -56,6 +69,7 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
                    .alpha = f.alpha,
                    .beta = f.beta};
   TRY(pack_b(r, &f, &p));
+  p.cut = cut_product(r, &p);
   return cpu_launch(r, matmul, &p);
 }
 

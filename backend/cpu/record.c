@@ -1,4 +1,5 @@
 /* Commands of the C backend: recorded once for a schedule, run with the buffers of a session. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,9 @@ struct cpu_recorder {
   int n_places;
   size_t cap_places;
   bool fast;
-  bool failed; /* memory was out */
+  bool failed;              /* memory was out */
+  variant_choices *choices; /* node.choices */
+  int n_threads;            /* of the node's commands; 0: all */
 };
 
 /* A stream's arguments of a recording; they follow. */
@@ -102,6 +105,13 @@ static void free_command(const cpu_command *c) {
   free(c->operands);
 }
 
+/* As a stream gives it to kernels of the node. */
+static kernel_context context_of(const cpu_recorder *r) {
+  kernel_context ctx = cpu_kernel_context(r->b);
+  if (r->n_threads) ctx.n_threads = r->n_threads;
+  return ctx;
+}
+
 clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void *args) {
   cpu_command *c;
   cpu_operand_place operands[KERNEL_MAX_OPERANDS];
@@ -120,7 +130,8 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   memcpy(c->operands, operands, sizeof *operands * (size_t)c->n_operands);
   r->out->n++;
   r->out->args_bytes += aligned(k->args_size);
-  const kernel_context ctx = cpu_kernel_context(r->b);
+  const kernel_context ctx = context_of(r);
+  c->n_threads = r->n_threads;
   size_t scratch = k->scratch ? k->scratch(&ctx, c->args) : 0;
   if (scratch > r->out->base.scratch_bytes) r->out->base.scratch_bytes = scratch;
   return NULL;
@@ -150,6 +161,7 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
   if (!fill) return status_no_memory();
   cpu_recorder own = *r; /* whose places the arguments have */
   own.out = fill;
+  own.n_threads = 0;
   clave_status st = cpu_record_kernel(&own, f->k, f->args);
   if (st) {
     cpu_recording_destroy(r->b, &fill->base);
@@ -166,6 +178,69 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
   return NULL;
 }
 
+/* ---------------------------------------------------------------- choosing */
+
+tuning_key cpu_key(const cpu_recorder *r) {
+  tuning_key k = tuning_key_begin(r->b->tuning, r->choices);
+  if (r->fast) tuning_key_int(&k, "fast", 1);
+  return k;
+}
+
+int cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key, int by_rule) {
+  return tuning_choose(r->b->tuning, r->choices, all, key, by_rule);
+}
+
+static const struct thread_variant {
+  const char *name;
+  int n; /* 0: all */
+} thread_variants[] = {{"all", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
+
+static bool has_threads(const void *ctx, int i) {
+  return thread_variants[i].n < cpu_kernel_context(ctx).n_threads;
+}
+
+static void add_steps(tuning_key *k, const ir_steps *steps) {
+  char kinds[128];
+  int n = 0;
+  for (uint32_t i = 0; i < steps->count && n < (int)sizeof kinds - 16; i++)
+    n += snprintf(kinds + n, sizeof kinds - (size_t)n, "%s%d", i ? "," : "",
+                  (int)steps->items[i].kind);
+  if (n) tuning_key_text(k, "steps", kinds);
+}
+
+static void add_tensor(tuning_key *k, const char *name, const tensor *t) {
+  char shape[128], value[192];
+  (void)snprintf(value, sizeof value, "%s%s", dtype_name(t->type),
+                 tensor_shape_text(t, shape, sizeof shape));
+  tuning_key_text(k, name, value);
+  if (t->encoding.kind) tuning_key_int(k, "bits", t->encoding.bits);
+}
+
+/* More threads than a node's work is worth slow it down. */
+static int choose_threads(cpu_recorder *r, const node *n) {
+  enum { SMALL = 4096 }; /* elements that no kernel shares out */
+  const ir_instruction *ins = n->instruction;
+  int64_t elements = 0;
+  tuning_key k = cpu_key(r);
+  if (!k.is_wanted) return 0;
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    elements += tensor_numel(&n->tensors[i.o.tid].t);
+  if (elements < SMALL) return 0;
+  tuning_key_text(&k, "op", op_table[ins->op_type].name);
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    add_tensor(&k, i.o.field, &n->tensors[i.o.tid].t);
+  if (ins->op_type == IR_OP_ELEMENTWISE) add_steps(&k, &((const ir_elementwise *)ins->op)->steps);
+  const variants all = {.family = "threads",
+                        .rows = thread_variants,
+                        .row_size = sizeof *thread_variants,
+                        .n = sizeof thread_variants / sizeof *thread_variants,
+                        .is_usable = has_threads,
+                        .ctx = r->b};
+  return thread_variants[cpu_choose(r, &all, &k, 0)].n;
+}
+
+/* ---------------------------------------------------------------- the op */
+
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   *out = NULL;
   ir_op op = n->instruction->op_type;
@@ -173,7 +248,8 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
     return UNSUPPORTED("op %d never runs on a backend", (int)op);
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  cpu_recorder r = {.b = b, .out = made, .fast = fast};
+  cpu_recorder r = {.b = b, .out = made, .fast = fast, .choices = n->choices};
+  r.n_threads = choose_threads(&r, n);
   clave_status st = cpu_table[op](&r, n);
   if (!st) st = cpu_epilogue(&r, n);
   free(r.places);
@@ -248,6 +324,7 @@ clave_status cpu_run_commands(cpu_stream *s, const recording *base, void **state
     const cpu_command *c = &r->commands[i];
     set_data(c, args, o);
     s->scratch_used = 0;
+    s->kernel.n_threads = c->n_threads ? c->n_threads : thread_pool_size(s->threads);
     if (!c->k->run(&s->kernel, args)) return status_no_memory();
     args += aligned(c->k->args_size);
   }

@@ -16,6 +16,7 @@ typedef struct cpu_command {
   void *args;                  /* owned (k->args_size), without data */
   cpu_operand_place *operands; /* owned */
   int n_operands;
+  int n_threads; /* at most; 0: all */
 } cpu_command;
 
 /* (n), borrowed; in the order in which they run. */

@@ -27,28 +27,93 @@ static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGES
 /* One token's heads that share keys, for one program at all lengths. */
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
-/* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
- * launch that joins them, for what is done in time as it is. */
-static void choose_splits(const cl_recorder *s, attention *a) {
-  const device_traits *t = recorder_traits(s);
-  int64_t items = max_i64(a->items, 1), wanted = (int64_t)t->compute_units * (t->is_cpu ? 1 : 256);
-  int64_t splits = t->is_cpu ? ceil_div(wanted, items) : wanted / items;
-  a->n_splits = max_i64(min_i64(splits, a->f.n_keys / SPLIT_KEYS), 1);
-}
-
 /* How many rows there are of the queries in all pieces. */
 static int64_t count_rows(const attention *a) {
   return a->cache ? a->cache->attention.n_queries : a->f.n_queries;
 }
 
-static void choose_shape(const cl_recorder *s, attention *a) {
+/* ---------------------------------------------------------------- variants */
+
+static tuning_key attention_key(const cl_recorder *s, const attention *a) {
+  const attention_form *f = &a->f;
+  tuning_key k = recorder_key(s);
+  tuning_key_text(&k, "q", dtype_name(f->q->t.type));
+  tuning_key_text(&k, "k", dtype_name(f->k->t.type));
+  tuning_key_int(&k, "batch", f->n_batch);
+  tuning_key_int(&k, "heads", f->n_kv);
+  tuning_key_int(&k, "share", f->share);
+  tuning_key_int(&k, "queries", f->n_queries);
+  tuning_key_int(&k, "keys", f->n_keys);
+  tuning_key_int(&k, "size", f->head_dim);
+  tuning_key_int(&k, "v", f->v_dim);
+  if (f->mask) tuning_key_text(&k, "mask", dtype_name(f->mask->t.type));
+  if (f->causal) tuning_key_int(&k, "causal", 1);
+  if (a->cache) tuning_key_int(&k, "window", a->cache->window);
+  if (a->pages) tuning_key_int(&k, "pages", a->pages->n_pages);
+  return k;
+}
+
+static const char *const shape_variants[] = {"block", "row"};
+
+/* A work-item for some rows of one head, or one for a block of them. */
+static bool takes_shape(const void *ctx, int i) {
+  const attention *a = ctx;
+  return i == 0 || (a->width > 1 && max_i64(a->f.head_dim, a->f.v_dim) <= LARGEST_CLASS);
+}
+
+static bool choose_by_row(cl_recorder *s, const attention *a, bool is_few) {
+  const tuning_key k = attention_key(s, a);
+  const variants all = {.family = "attention",
+                        .rows = shape_variants,
+                        .row_size = sizeof *shape_variants,
+                        .n = sizeof shape_variants / sizeof *shape_variants,
+                        .is_usable = takes_shape,
+                        .ctx = a};
+  return recorder_choose(s, &all, &k, is_few && takes_shape(a, 1)) == 1;
+}
+
+static const struct splits_variant {
+  const char *name;
+  int64_t n; /* 0: by rule */
+} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},    {"8", 8},
+                       {"16", 16},  {"32", 32}, {"64", 64}, {"128", 128}};
+
+static bool takes_splits(const void *ctx, int i) {
+  enum { LEAST_KEYS = 16 };
+  int64_t n = splits_variants[i].n;
+  return n <= 1 || n <= ((const attention *)ctx)->f.n_keys / LEAST_KEYS;
+}
+
+/* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
+ * launch that joins them, for what is done in time as it is. */
+static int64_t splits_by_rule(const cl_recorder *s, const attention *a) {
+  const device_traits *t = recorder_traits(s);
+  int64_t items = max_i64(a->items, 1), wanted = (int64_t)t->compute_units * (t->is_cpu ? 1 : 256);
+  int64_t splits = t->is_cpu ? ceil_div(wanted, items) : wanted / items;
+  return max_i64(min_i64(splits, a->f.n_keys / SPLIT_KEYS), 1);
+}
+
+static void choose_splits(cl_recorder *s, attention *a) {
+  tuning_key k = attention_key(s, a);
+  tuning_key_text(&k, "by", shape_variants[a->by_row]);
+  const variants all = {.family = "attention splits",
+                        .rows = splits_variants,
+                        .row_size = sizeof *splits_variants,
+                        .n = sizeof splits_variants / sizeof *splits_variants,
+                        .is_usable = takes_splits,
+                        .ctx = a};
+  int64_t n = splits_variants[recorder_choose(s, &all, &k, 0)].n;
+  a->n_splits = n ? n : splits_by_rule(s, a);
+}
+
+static void choose_shape(cl_recorder *s, attention *a) {
   const attention_form *f = &a->f;
   a->width = recorder_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = f->share * f->n_queries;
   int few = rows_class(f->share);
   bool is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
                          : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
-  a->by_row = a->width > 1 && is_few && max_i64(f->head_dim, f->v_dim) <= LARGEST_CLASS;
+  a->by_row = choose_by_row(s, a, is_few);
   a->by_token = a->by_row && a->pages;
   a->rows = a->by_row ? few : a->width;
   a->items = f->n_batch * f->n_kv *
@@ -56,6 +121,8 @@ static void choose_shape(const cl_recorder *s, attention *a) {
   a->one_token = a->cache && a->by_row && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
 }
+
+/* ---------------------------------------------------------------- launches */
 
 /* Strides of all but the last dimension, innermost first. */
 static arg_index8 row_strides(const tensor *t) {

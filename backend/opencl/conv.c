@@ -2,6 +2,10 @@
  * their slices, are taken in tiles whose padded copies fit a cache. */
 #include "ops/conv.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
@@ -51,17 +55,20 @@ static bool is_plain(const plane_dim *p, bool transposed) {
 static int64_t phase_size(const plane_dim *p) { return ceil_div(p->d.out, p->d.phases); }
 
 /* OUTPUTS * VECTORS sums have to stay in registers: of CPUs with vectors of 16 floats there are 32,
- * of others mostly 16. Vectors are cut out of output rows, or follow each other over the padded
- * width, whichever loses less at the ends of rows (stores like the first better). */
+ * of others mostly 16. */
 static void choose_kernel_tile(const cl_recorder *s, convolution *v) {
   const device_traits *t = recorder_traits(s);
   bool is_cpu = t->is_cpu && !dtype_is_int(v->compute);
-  int64_t columns = phase_size(&v->c);
-  bool narrow = columns <= 8, few = is_cpu && t->vector_width < 16;
+  bool narrow = phase_size(&v->c) <= 8, few = is_cpu && t->vector_width < 16;
   v->outputs = v->f.outputs >= 8 && !(is_cpu && (narrow || few)) ? 8 : v->f.outputs >= 4 ? 4 : 1;
   v->width = !is_cpu ? 1 : narrow || few ? 8 : 16;
   v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : few ? 3 : narrow ? 4 : 2;
-  int64_t cut = ceil_div(columns, v->width) * v->width;
+}
+
+/* Vectors are cut out of output rows, or follow each other over the padded width, whichever loses
+ * less at the ends of rows (stores like the first better). */
+static void choose_walk(convolution *v) {
+  int64_t cut = ceil_div(phase_size(&v->c), v->width) * v->width;
   v->by_row = 10 * cut <= 11 * v->c.size;
   int64_t image = v->f.channels * v->y.d.in * v->c.d.in,
           weights = v->f.outputs * v->f.channels * v->y.d.kernel * v->c.d.kernel;
@@ -84,6 +91,114 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
   choose_kernel_tile(s, &v);
   return v;
 }
+
+/* ---------------------------------------------------------------- variants */
+
+/* Sizes of the three dimensions, a field of conv_dim. */
+static void add_sizes(tuning_key *k, const char *name, const conv_form *f, size_t field) {
+  char value[80];
+  int64_t n[3];
+  for (int i = 0; i < 3; i++) memcpy(&n[i], (const char *)&f->dims[i] + field, sizeof n[i]);
+  (void)snprintf(value, sizeof value, "%" PRId64 "x%" PRId64 "x%" PRId64, n[0], n[1], n[2]);
+  tuning_key_text(k, name, value);
+}
+
+static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
+  const conv_form *f = &v->f;
+  tuning_key k = recorder_key(s);
+  if (!k.is_wanted) return k;
+  tuning_key_text(&k, f->transposed ? "transposed" : "x", dtype_name(f->x->t.type));
+  tuning_key_text(&k, "weight", dtype_name(f->weight->t.type));
+  tuning_key_int(&k, "images", f->images);
+  tuning_key_int(&k, "groups", f->groups);
+  tuning_key_int(&k, "channels", f->channels);
+  tuning_key_int(&k, "outputs", f->outputs);
+  add_sizes(&k, "in", f, offsetof(conv_dim, in));
+  add_sizes(&k, "out", f, offsetof(conv_dim, out));
+  add_sizes(&k, "kernel", f, offsetof(conv_dim, kernel));
+  add_sizes(&k, "stride", f, offsetof(conv_dim, stride));
+  add_sizes(&k, "dilation", f, offsetof(conv_dim, dilation));
+  tuning_key_int(&k, "constant", f->weight->is_constant);
+  return k;
+}
+
+/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. */
+static const struct conv_variant {
+  const char *name;
+  int outputs, vectors, width;
+} conv_variants[] = {
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1}};
+enum { CONV_PRODUCT, CONV_DIRECT };
+
+static bool is_pointwise(const cl_recorder *s, const convolution *v);
+
+typedef struct conv_choice {
+  const cl_recorder *s;
+  const convolution *v;
+} conv_choice;
+
+static bool takes_variant(const void *ctx, int i) {
+  const conv_choice *c = ctx;
+  const struct conv_variant *t = &conv_variants[i];
+  if (i == CONV_PRODUCT) return is_pointwise(c->s, c->v);
+  if (i == CONV_DIRECT) return true;
+  bool scalar = c->v->width == 1;
+  return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
+         (t->outputs != c->v->outputs || t->vectors != c->v->vectors || t->width != c->v->width);
+}
+
+/* The tile; false: it is a product. */
+static bool choose_variant(cl_recorder *s, convolution *v) {
+  const tuning_key k = conv_key(s, v);
+  const conv_choice ctx = {s, v};
+  const variants all = {.family = "conv",
+                        .rows = conv_variants,
+                        .row_size = sizeof *conv_variants,
+                        .n = sizeof conv_variants / sizeof *conv_variants,
+                        .is_usable = takes_variant,
+                        .ctx = &ctx};
+  int taken = recorder_choose(s, &all, &k, is_pointwise(s, v) ? CONV_PRODUCT : CONV_DIRECT);
+  if (taken > CONV_DIRECT) {
+    v->outputs = conv_variants[taken].outputs;
+    v->vectors = conv_variants[taken].vectors;
+    v->width = conv_variants[taken].width;
+  }
+  return taken != CONV_PRODUCT;
+}
+
+static const struct walk_variant {
+  const char *name;
+  bool by_row, outputs_first;
+} walk_variants[] = {{"padded", false, false},
+                     {"padded, outputs first", false, true},
+                     {"by row", true, false},
+                     {"by row, outputs first", true, true}};
+
+static bool takes_walk(const void *ctx, int i) {
+  (void)ctx;
+  (void)i;
+  return true;
+}
+
+static void choose_walk_variant(cl_recorder *s, convolution *v) {
+  tuning_key k = conv_key(s, v);
+  tuning_key_int(&k, "width", v->width);
+  const variants all = {.family = "conv walk",
+                        .rows = walk_variants,
+                        .row_size = sizeof *walk_variants,
+                        .n = sizeof walk_variants / sizeof *walk_variants,
+                        .is_usable = takes_walk};
+  choose_walk(v);
+  int taken = recorder_choose(s, &all, &k, 2 * v->by_row + v->outputs_first);
+  v->by_row = walk_variants[taken].by_row;
+  v->outputs_first = walk_variants[taken].outputs_first;
+}
+
+/* ---------------------------------------------------------------- planes */
 
 static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v) {
   launch_begin(l, s, n);
@@ -382,7 +497,8 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
   convolution v = plan_conv(s, f);
-  if (is_pointwise(s, &v)) return run_pointwise(s, n, &v);
+  if (!choose_variant(s, &v)) return run_pointwise(s, n, &v);
+  choose_walk_variant(s, &v);
   bool wide = v.compute == DTYPE_F64 || dtype_is_int(v.compute);
   tile p = first_tile(&v, wide ? 8 : 4);
   int64_t elements = v.vectors * v.width;

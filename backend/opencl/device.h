@@ -288,7 +288,8 @@ struct cl_recorder {
   cl_device *device;
   bool fast; /* kernels may round less exactly */
   cl_recording *out;
-  epilogue_part *epilogue; /* borrowed: of the node, until a launch has it; NULL */
+  epilogue_part *epilogue;  /* borrowed: of the node, until a launch has it; NULL */
+  variant_choices *choices; /* node.choices */
 };
 /* The op's launches, and its epilogue: in place, if none of them has it. */
 clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;

@@ -21,10 +21,37 @@ size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
   return 1;
 }
 
+static const struct group_variant {
+  const char *name;
+  size_t local; /* 0: by rule */
+} group_variants[] = {{"rule", 0}, {"1", 1}, {"16", 16}, {"64", LOCAL_SIZE}};
+
+/* Kernels for CPUs are right in groups of any size. */
+static bool takes_group(const void *ctx, int i) {
+  const device_traits *t = ctx;
+  return t->is_cpu && group_variants[i].local <= t->max_local;
+}
+
+static size_t tuned_local(const launch *l, int64_t items, int64_t others, int64_t work) {
+  tuning_key k = recorder_key(l->s);
+  tuning_key_text(&k, "kernel", l->kernel);
+  tuning_key_int(&k, "items", items);
+  tuning_key_int(&k, "others", others);
+  tuning_key_int(&k, "work", work);
+  const variants all = {.family = "group",
+                        .rows = group_variants,
+                        .row_size = sizeof *group_variants,
+                        .n = sizeof group_variants / sizeof *group_variants,
+                        .is_usable = takes_group,
+                        .ctx = recorder_traits(l->s)};
+  size_t local = group_variants[recorder_choose(l->s, &all, &k, 0)].local;
+  return local ? local : choose_local(l->s, items * others, work);
+}
+
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
   if (items <= 0 || others <= 0) return NULL;
   size_t global[2] = {(size_t)items, (size_t)others},
-         local[2] = {choose_local(l->s, items * others, work), 1};
+         local[2] = {tuned_local(l, items, others, work), 1};
   return launch_run(l, others > 1 ? 2 : 1, global, local);
 }
 

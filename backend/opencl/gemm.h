@@ -10,6 +10,7 @@ typedef struct gemm {
   matmul_form f;
   bool grouped; /* its batches are tiles of rows, in the op's scratch memory */
   bool pairs;   /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
+  int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
 
 typedef enum gemm_kind {
@@ -24,6 +25,8 @@ typedef enum gemm_kind {
 
 /* By the implementation that suits it best. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;
+/* The sizes and dtypes of a product. */
+tuning_key gemm_key(const gemm *g);
 
 /* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and how b is encoded. */
 void gemm_begin(launch *l, const gemm *g);
@@ -32,12 +35,14 @@ void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 gemm_params gemm_operands(const gemm *g);
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
-int64_t gemm_tile_rows(const gemm *g);  /* of a group of work-items */
-bool gemm_packed_usable(const gemm *g); /* a CPU with enough local memory */
+int64_t gemm_tile_rows(const gemm *g);                  /* of a group of work-items */
+bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
+bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
-bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels */
+bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
+bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
 /* Elements of k, or words of pairs. */
 static inline int64_t gemm_depth(const gemm *g) { return g->pairs ? (g->f.k + 1) / 2 : g->f.k; }
@@ -51,6 +56,7 @@ clave_status gemm_encoded(const gemm *g) STATUS_CHECK;
 
 clave_status gemm_rows(const gemm *g) STATUS_CHECK;
 clave_status gemm_columns(const gemm *g) STATUS_CHECK;
+bool gemm_columns_takes(const gemm *g, int64_t columns); /* for a work-item of a CPU */
 
 /* gemm_clblast.c */
 bool gemm_clblast_usable(const gemm *g); /* libclblast is there and takes these operands */

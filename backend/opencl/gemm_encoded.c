@@ -90,13 +90,60 @@ static clave_status multiply_few(const gemm *g) {
   return launch_run(&l, 3, global, local);
 }
 
+/* ---------------------------------------------------------------- the choice */
+
+typedef enum encoded_kind { BY_DOTS, BY_CODES, BY_PACKED, BY_FEW, BY_TILES } encoded_kind;
+
+static encoded_kind choose(const gemm *g) {
+  code_panels p;
+  if (gemm_dots_usable(g, &p)) return BY_DOTS;
+  if (gemm_codes_few(g) && gemm_codes_usable(g, &p)) return BY_CODES;
+  if (gemm_packed_usable(g) && gemm_codes_usable(g, &p)) return BY_PACKED;
+  if (g->f.m <= MOST_ROWS || g->f.k == 0) return BY_FEW;
+  if (!recorder_traits(g->s)->is_cpu) return BY_TILES;
+  return gemm_packed_usable(g) ? BY_PACKED : BY_FEW;
+}
+
+static const char *const encoded_variants[] = {"dots", "codes", "packed", "few", "tiles"};
+
+static bool is_usable(const void *ctx, int i) {
+  enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
+  const gemm *g = ctx;
+  code_panels p;
+  switch ((encoded_kind)i) {
+    case BY_DOTS:
+      return gemm_dots_usable(g, &p);
+    case BY_CODES:
+      return g->f.m <= MOST_CODES && gemm_codes_usable(g, &p);
+    case BY_PACKED:
+      return gemm_packed_usable(g);
+    case BY_FEW:
+      return true;
+    case BY_TILES:
+      return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
+  }
+  return false;
+}
+
+static encoded_kind choose_variant(const gemm *g) {
+  char e[64];
+  tuning_key k = gemm_key(g);
+  if (k.is_wanted) tuning_key_text(&k, "encoding", encoding_text(&g->f.b->t.encoding, e, sizeof e));
+  const variants all = {.family = "encoded matmul",
+                        .rows = encoded_variants,
+                        .row_size = sizeof *encoded_variants,
+                        .n = sizeof encoded_variants / sizeof *encoded_variants,
+                        .is_usable = is_usable,
+                        .ctx = g};
+  return (encoded_kind)recorder_choose(g->s, &all, &k, choose(g));
+}
+
 clave_status gemm_encoded(const gemm *g) {
   code_panels p;
   if (g->grouped) return multiply_few(g);
-  if (gemm_dots_usable(g, &p)) return gemm_dots(g, &p);
-  if (gemm_codes_few(g) && gemm_codes_usable(g, &p)) return gemm_codes_rows(g, &p);
-  if (gemm_packed_usable(g) && gemm_codes_usable(g, &p)) return gemm_packed(g);
-  if (g->f.m <= MOST_ROWS || g->f.k == 0) return multiply_few(g);
-  if (!recorder_traits(g->s)->is_cpu) return multiply_tiles(g);
-  return gemm_packed_usable(g) ? gemm_packed(g) : multiply_few(g);
+  encoded_kind kind = choose_variant(g);
+  if (kind == BY_DOTS) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g);
+  if (kind == BY_CODES) return gemm_codes_usable(g, &p) ? gemm_codes_rows(g, &p) : multiply_few(g);
+  if (kind == BY_PACKED) return gemm_packed(g);
+  return kind == BY_TILES ? multiply_tiles(g) : multiply_few(g);
 }

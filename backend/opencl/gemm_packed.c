@@ -20,11 +20,16 @@ typedef struct b_place {
 static int panel_rows(const gemm *g) { return recorder_traits(g->s)->vector_width == 8 ? 6 : 8; }
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
-static int64_t strip_of(const gemm *g) {
+static int64_t fitting_strip(const gemm *g, int64_t most) {
   const device_traits *t = recorder_traits(g->s);
   int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)),
           panel = 2 * (int64_t)t->vector_width;
-  return (fits < MAX_STRIP ? fits : MAX_STRIP) / panel * panel;
+  return min_i64(fits, most) / panel * panel;
+}
+static int64_t strip_of(const gemm *g) { return fitting_strip(g, g->each ? g->each : MAX_STRIP); }
+
+bool gemm_packed_takes(const gemm *g, int64_t columns) {
+  return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
 }
 
 bool gemm_packed_usable(const gemm *g) {

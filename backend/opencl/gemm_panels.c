@@ -100,16 +100,28 @@ typedef struct share {
   size_t floats; /* of local memory */
 } share;
 
-/* Several work-items for each core, whose sums and rows of a fit in 16 KB each. */
+/* Sums, and rows of a: 16 KB each. */
+enum { FLOATS = 4096 };
+
+/* Panels of a work-item whose sums fit. */
+static int64_t most_panels(const gemm *g) {
+  int64_t rows = ceil_div(g->f.m, rows_at_once(g)) * rows_at_once(g);
+  return FLOATS / (rows * columns_of(g));
+}
+
+bool gemm_panels_takes(const gemm *g, int64_t panels) {
+  return max_i64(panels, 1) <= most_panels(g) && panels % panels_at_once(g) == 0 &&
+         panels <= count_panels(g);
+}
+
+/* Several work-items for each core. */
 static share share_panels(const gemm *g) {
-  enum { FLOATS = 4096 };
   int64_t at_once = rows_at_once(g), unit = panels_at_once(g);
   bool copies = g->pairs || g->f.a->t.type != DTYPE_F32;
   share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = gemm_depth(g)};
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          most = FLOATS / (s.rows * columns_of(g));
-  int64_t each = min_i64(most, count_panels(g) * g->f.batches / wanted);
-  s.each = max_i64(1, each / unit) * unit;
+          each = g->each ? g->each : count_panels(g) * g->f.batches / wanted;
+  s.each = max_i64(1, min_i64(most_panels(g), each) / unit) * unit;
   if (g->f.m > at_once) s.depth = CACHED_DEPTH;
   if (copies) s.depth = min_i64(s.depth, FLOATS / s.rows);
   s.floats = (size_t)(s.each * s.rows * columns_of(g) + (copies ? s.rows * s.depth : 0));

@@ -12,6 +12,7 @@ static int rows_of(int class) { return class <= 4 ? 4 : 2; }
 /* Neighbours of n of one work-item on a CPU: a multiple of `unit`, at most `most`, several items
  * for each core. */
 static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
+  if (g->each) return g->each;
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = g->f.n * g->f.batches / wanted / unit * unit;
   return each < unit ? unit : each > most ? most : each;
@@ -41,8 +42,14 @@ clave_status gemm_rows(const gemm *g) {
   return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->f.n);
 }
 
+/* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
+static int64_t most_columns(const gemm *g) { return class_of(g->f.m) == 8 ? 512 : 1024; }
+
+bool gemm_columns_takes(const gemm *g, int64_t columns) {
+  return recorder_traits(g->s)->is_cpu && columns <= most_columns(g);
+}
+
 clave_status gemm_columns(const gemm *g) {
-  /* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
-  int64_t m = class_of(g->f.m), each = share_columns(g, 64, m == 8 ? 512 : 1024);
+  int64_t m = class_of(g->f.m), each = share_columns(g, 64, most_columns(g));
   return run(g, false, each, (size_t)(each * m), (g->f.n + LANES - 1) / LANES);
 }

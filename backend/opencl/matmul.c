@@ -27,7 +27,7 @@ static gemm_kind choose_for_few(const gemm *g) {
   return g->f.b_n == 1 || g->f.n == 1 ? GEMM_COLUMNS : GEMM_TILE;
 }
 
-/* The one choice, from dtype, sizes, strides and the kind of device. */
+/* The rule, from dtype, sizes, strides and the kind of device. */
 static gemm_kind choose(const gemm *g) {
   if (gemm_is_encoded(g)) return GEMM_ENCODED;
   if (is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
@@ -39,12 +39,97 @@ static gemm_kind choose(const gemm *g) {
   return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }
 
+/* Of each kind the first is what the rule takes. */
+static const struct gemm_variant {
+  const char *name;
+  gemm_kind kind;
+  int64_t each;
+} gemm_variants[] = {{"tile", GEMM_TILE, 0},
+                     {"packed", GEMM_PACKED, 0},
+                     {"packed 32", GEMM_PACKED, 32},
+                     {"packed 64", GEMM_PACKED, 64},
+                     {"packed 256", GEMM_PACKED, 256},
+                     {"panels", GEMM_PANELS, 0},
+                     {"panels 4", GEMM_PANELS, 4},
+                     {"panels 8", GEMM_PANELS, 8},
+                     {"panels 16", GEMM_PANELS, 16},
+                     {"rows", GEMM_ROWS, 0},
+                     {"rows 4", GEMM_ROWS, 4},
+                     {"rows 16", GEMM_ROWS, 16},
+                     {"rows 64", GEMM_ROWS, 64},
+                     {"columns", GEMM_COLUMNS, 0},
+                     {"columns 64", GEMM_COLUMNS, 64},
+                     {"columns 256", GEMM_COLUMNS, 256},
+                     {"columns 1024", GEMM_COLUMNS, 1024},
+                     {"clblast", GEMM_CLBLAST, 0}};
+enum { N_GEMM_VARIANTS = sizeof gemm_variants / sizeof *gemm_variants };
+
+/* Pairs of BF16 are in panels alone. */
+static bool variant_is_usable(const void *ctx, int i) {
+  const gemm *g = ctx;
+  const struct gemm_variant *v = &gemm_variants[i];
+  const device_traits *t = recorder_traits(g->s);
+  bool is_few = g->f.m <= FEW_ROWS && !g->pairs && (t->is_cpu || !v->each);
+  if (v->kind == GEMM_TILE) return !g->pairs;
+  if (!is_small_float(g->f.out->t.type) || g->f.k == 0) return false;
+  switch (v->kind) {
+    case GEMM_PACKED:
+      return gemm_packed_usable(g) && (!v->each || gemm_packed_takes(g, v->each));
+    case GEMM_PANELS:
+      return gemm_panels_usable(g) && gemm_panels_takes(g, v->each);
+    case GEMM_ROWS:
+      return is_few && choose_for_few(g) == GEMM_ROWS;
+    case GEMM_COLUMNS:
+      return is_few && choose_for_few(g) == GEMM_COLUMNS &&
+             (!v->each || gemm_columns_takes(g, v->each));
+    default:
+      return !g->pairs && !g->grouped && t->max_local >= CLBLAST_GROUP && g->f.m > FEW_ROWS &&
+             g->f.n > FEW_ROWS && gemm_clblast_usable(g);
+  }
+}
+
+tuning_key gemm_key(const gemm *g) {
+  const matmul_form *f = &g->f;
+  tuning_key k = recorder_key(g->s);
+  tuning_key_text(&k, "a", dtype_name(f->a->t.type));
+  tuning_key_text(&k, "b", dtype_name(f->b->t.type));
+  tuning_key_text(&k, "out", dtype_name(f->out->t.type));
+  tuning_key_int(&k, "batches", f->batches);
+  tuning_key_int(&k, "m", f->m);
+  tuning_key_int(&k, "n", f->n);
+  tuning_key_int(&k, "k", f->k);
+  tuning_key_text(&k, "order",
+                  f->a_k == 1 ? (f->b_k == 1 ? "rows-rows" : "rows-columns")
+                              : (f->b_k == 1 ? "columns-rows" : "columns-columns"));
+  tuning_key_int(&k, "constants", (f->a->is_constant ? 1 : 0) + (f->b->is_constant ? 2 : 0));
+  if (f->bias) tuning_key_int(&k, "bias", 1);
+  return k;
+}
+
+static const struct gemm_variant *choose_variant(const gemm *g) {
+  const tuning_key k = gemm_key(g);
+  const variants all = {.family = "matmul",
+                        .rows = gemm_variants,
+                        .row_size = sizeof *gemm_variants,
+                        .n = N_GEMM_VARIANTS,
+                        .is_usable = variant_is_usable,
+                        .ctx = g};
+  gemm_kind kind = choose(g);
+  int by_rule = 0;
+  while (gemm_variants[by_rule].kind != kind) by_rule++;
+  return &gemm_variants[recorder_choose(g->s, &all, &k, by_rule)];
+}
+
 clave_status gemm_record(const gemm *g) {
   static clave_status (*const implementations[])(const gemm *) = {
       [GEMM_TILE] = gemm_tile,       [GEMM_PACKED] = gemm_packed, [GEMM_PANELS] = gemm_panels,
       [GEMM_ENCODED] = gemm_encoded, [GEMM_ROWS] = gemm_rows,     [GEMM_COLUMNS] = gemm_columns,
       [GEMM_CLBLAST] = gemm_clblast};
-  return implementations[choose(g)](g);
+  gemm chosen = *g;
+  if (g->grouped || gemm_is_encoded(g)) return implementations[choose(g)](g);
+  const struct gemm_variant *v = choose_variant(g);
+  chosen.each = v->each;
+  return implementations[v->kind](&chosen);
 }
 
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
@@ -79,6 +164,32 @@ static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
   return rows;
 }
 
+static const struct rows_variant {
+  const char *name;
+  int64_t rows; /* 0: by rule */
+} rows_variants[] = {{"rule", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}};
+
+/* What multiplies few rows takes any number of them. */
+static bool takes_any_rows(const void *ctx, int i) {
+  const gemm *g = ctx;
+  (void)i;
+  return gemm_is_encoded(g) || choose_for_few(g) != GEMM_TILE;
+}
+
+static int64_t tile_rows(const gemm *g, const grouped_matmul_form *f) {
+  tuning_key k = gemm_key(g);
+  tuning_key_int(&k, "rows", f->rows);
+  tuning_key_int(&k, "groups", f->groups);
+  const variants all = {.family = "grouped matmul rows",
+                        .rows = rows_variants,
+                        .row_size = sizeof *rows_variants,
+                        .n = sizeof rows_variants / sizeof *rows_variants,
+                        .is_usable = takes_any_rows,
+                        .ctx = g};
+  int64_t rows = rows_variants[recorder_choose(g->s, &all, &k, 0)].rows;
+  return rows ? rows : choose_tile_rows(g, f);
+}
+
 /* The most tiles that there can be: a group begins one of its own. */
 static int64_t count_tiles(const grouped_matmul_form *f, int64_t tile_rows) {
   return min_i64(f->rows, (f->rows + (f->groups + 1) * (tile_rows - 1)) / tile_rows);
@@ -104,7 +215,7 @@ clave_status opencl_grouped_matmul(cl_recorder *s, const node *n) {
   describe_grouped_matmul(n, &f);
   if (f.rows * f.n == 0) return NULL;
   gemm g = begin_grouped(s, n, &f);
-  g.f.m = choose_tile_rows(&g, &f);
+  g.f.m = tile_rows(&g, &f);
   g.f.batches = count_tiles(&f, g.f.m);
   TRY(launch_tiles(&g, &f));
   return gemm_record(&g);

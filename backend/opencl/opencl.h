@@ -78,6 +78,11 @@ clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
 
+/* Which of the variants of a family to record, see base/tuning.h. The key has what decides how fast
+ * they are: sizes and dtypes, and whether operands are constants. */
+tuning_key recorder_key(const cl_recorder *s);
+int recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key, int by_rule);
+
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
  * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL
  * compiles a kernel again for each local size. */

@@ -13,6 +13,16 @@ void recorder_rounds(cl_recorder *s, rounding how) { s->out->base.rounds = how; 
 
 const char *recorder_type(const cl_recorder *s) { return s->device->base.info.type; }
 
+tuning_key recorder_key(const cl_recorder *s) {
+  tuning_key k = tuning_key_begin(s->device->base.tuning, s->choices);
+  if (s->fast) tuning_key_int(&k, "fast", 1);
+  return k;
+}
+
+int recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key, int by_rule) {
+  return tuning_choose(s->device->base.tuning, s->choices, all, key, by_rule);
+}
+
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
   if (bytes > s->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
@@ -69,7 +79,7 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
   *out = NULL;
   cl_recording *r = calloc(1, sizeof *r);
   if (!r) return status_no_memory();
-  cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r};
+  cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r, .choices = n->choices};
   clave_status st = record_with_epilogue(&s, n);
   if (st) {
     opencl_recording_destroy(b, &r->base);

@@ -51,7 +51,38 @@ static int64_t count_splits(const cl_recorder *s, const reduction *r) {
   return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
 }
 
-static void lay_out(const cl_recorder *s, reduction *r) {
+static const struct splits_variant {
+  const char *name;
+  int64_t n; /* 0: by rule */
+} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},     {"8", 8},
+                       {"16", 16},  {"32", 32}, {"64", 64}, {"128", 128}, {"256", MAX_SPLITS}};
+
+static bool takes_splits(const void *ctx, int i) {
+  enum { LEAST = 64 }; /* elements of a part */
+  const reduction *r = ctx;
+  int64_t n = splits_variants[i].n;
+  return n <= 1 || n * LEAST <= r->n_outer * r->n_inner;
+}
+
+static int64_t choose_splits(cl_recorder *s, const reduction *r) {
+  tuning_key k = recorder_key(s);
+  tuning_key_int(&k, "kind", r->kind);
+  tuning_key_text(&k, "x", dtype_name(r->f.x->t.type));
+  tuning_key_int(&k, "kept", r->f.n_kept);
+  tuning_key_int(&k, "outer", r->n_outer);
+  tuning_key_int(&k, "inner", r->n_inner);
+  tuning_key_int(&k, "rows", r->rows.row);
+  const variants all = {.family = "reduce splits",
+                        .rows = splits_variants,
+                        .row_size = sizeof *splits_variants,
+                        .n = sizeof splits_variants / sizeof *splits_variants,
+                        .is_usable = takes_splits,
+                        .ctx = r};
+  int64_t n = splits_variants[recorder_choose(s, &all, &k, 0)].n;
+  return n ? n : count_splits(s, r);
+}
+
+static void lay_out(cl_recorder *s, reduction *r) {
   if (!is_arg(r->kind)) sort_dims(&r->f.over);
   r->rows = choose_row_class(s, &r->f.kept, &r->f.over, 1);
   if (is_arg(r->kind) && !r->rows.row)
@@ -64,7 +95,7 @@ static void lay_out(const cl_recorder *s, reduction *r) {
   r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   r->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
   r->n_outer = r->n_inner == 0 ? 0 : r->f.n_over / r->n_inner;
-  r->n_splits = count_splits(s, r);
+  r->n_splits = choose_splits(s, r);
 }
 
 static void define_types(launch *l, const reduction *r) {

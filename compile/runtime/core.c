@@ -58,6 +58,13 @@ void model_call(model *m, const kernel_desc *k, const void *args) {
   check_fault(m);
 }
 
+void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args) {
+  const int all = m->kernel.n_threads;
+  if (n_threads < all) m->kernel.n_threads = n_threads;
+  model_call(m, k, args);
+  m->kernel.n_threads = all;
+}
+
 void model_form(model *m, int index, const kernel_desc *k, const void *args) {
   if (m->failed) return;
   m->scratch_bytes = scratch_of(m, k, args);

@@ -101,6 +101,8 @@ static inline void *model_at(const void *base, int64_t offset) {
  */
 bool model_begin(model *m, const char *node);
 void model_call(model *m, const kernel_desc *k, const void *args);
+/* On so many threads at most. */
+void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args);
 /* Makes form `index` of a constant by this kernel, which writes it to its scratch memory. */
 void model_form(model *m, int index, const kernel_desc *k, const void *args);
 /* A stretch of instructions in a row begins: the program, or a body. False: the run has ended. */

@@ -52,6 +52,7 @@ class DeviceInfo(Info):
         ("shares_host_memory", C.c_bool),
         ("is_default", C.c_bool),
         ("index", C.c_int),
+        ("n_tuned", C.c_uint32),
     ]
 
 

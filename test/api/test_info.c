@@ -13,6 +13,7 @@
 #include "clave_debug.h"
 #include "clave_files.h"
 #include "clave_llm.h"
+#include "clave_tune.h"
 #include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
@@ -68,6 +69,10 @@ static clave_status get_cache(const objects *o, void *info) {
   (void)o;
   return clave_cache_get_info(info);
 }
+static clave_status get_tuning(const objects *o, void *info) {
+  good(clave_tuning_put(o->device, "family", "key", "variant"));
+  return clave_tuning_get(o->device, 0, info);
+}
 static clave_status get_tokenizer(const objects *o, void *info) {
   clave_llm_info llm = {.size = sizeof llm};
   good(clave_llm_get_info(o->llm, &llm));
@@ -100,6 +105,7 @@ static const struct getter {
      sizeof(clave_placement_info)},
     {"clave_block_info", get_block, FIRST(clave_block_info, node), sizeof(clave_block_info)},
     {"clave_cache_info", get_cache, FIRST(clave_cache_info, limit_bytes), sizeof(clave_cache_info)},
+    {"clave_tuning_row", get_tuning, FIRST(clave_tuning_row, variant), sizeof(clave_tuning_row)},
     {"clave_tokenizer_info", get_tokenizer, FIRST(clave_tokenizer_info, eos),
      sizeof(clave_tokenizer_info)},
     {"clave_llm_info", get_llm, FIRST(clave_llm_info, chat_template), sizeof(clave_llm_info)},

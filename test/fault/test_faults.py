@@ -158,6 +158,14 @@ def test_allocations_of_the_compiler(root, build, tmp_path, everything):
     assert not list(made.iterdir())
 
 
+def test_allocations_of_tuning(root, build, tmp_path, everything):
+    """After an error what is kept is whole, and sessions are right."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 37
+    run_faults(binary(build, "run_tune_faults"), mnist, "cpu", folder, step, least=10)
+
+
 def test_tokenizers(build):
     """Every allocation from file to text, with the small files that fuzzing begins with."""
     files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]

@@ -263,7 +263,7 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-static bool is_depthwise(const conv_args *p) { return p->groups > 1 && p->channels == 1; }
+bool conv_is_depthwise(const conv_args *p) { return p->groups > 1 && p->channels == 1; }
 
 static int64_t plane_count(const conv_args *p) { return p->images * p->groups * p->outputs; }
 
@@ -284,11 +284,13 @@ static kgemm gemm_of(const conv_part *a) {
                  .user = a,
                  .packed_a = a->packed,
                  .a_is_packed = p->is_packed,
-                 .a_type = p->type};
+                 .a_type = p->type,
+                 .cut = p->cut};
 }
 
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
-  if (is_depthwise(a->p)) return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+  if (conv_is_depthwise(a->p))
+    return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
   const kgemm g = gemm_of(a);
   return gemm_bytes(ctx, &g);
 }
@@ -296,7 +298,7 @@ static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
 static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
   const kgemm g = gemm_of(a);
   if (cell_count(a) == 0) return;
-  if (is_depthwise(a->p))
+  if (conv_is_depthwise(a->p))
     run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
   else
     gemm_run(ctx, &g, memory);
@@ -389,7 +391,7 @@ const kernel_desc kernel_conv = {
 
 /* ---------------------------------------------------------------- packing */
 
-bool conv_packs(const conv_args *p) { return !is_depthwise(p) && set_count(p) <= MOST_SETS; }
+bool conv_packs(const conv_args *p) { return !conv_is_depthwise(p) && set_count(p) <= MOST_SETS; }
 
 static size_t pack_bytes(const conv_args *p) {
   size_t bytes = 0;

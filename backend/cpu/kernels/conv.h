@@ -9,6 +9,7 @@ KERNEL(conv, conv_args);
 /* Writes the weight, which is read alone, to its scratch memory, as kernel_conv wants it. Of a
  * transposed convolution it depends on the tap_steps, too. */
 KERNEL(conv_pack, conv_args);
+bool conv_is_depthwise(const conv_args *p); /* no product: `cut` does not matter */
 bool conv_packs(const conv_args *p); /* whether it can be: not with an input channel a group */
 
 #endif

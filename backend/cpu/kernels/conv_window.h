@@ -2,6 +2,7 @@
 #define BACKEND_CPU_KERNELS_CONV_WINDOW_H
 /* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
  * a tap one of the kernel. */
+#include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
 #include "base/kernel.h"
 
@@ -25,6 +26,7 @@ typedef struct conv_args {
   bool transposed, is_packed;
   int64_t images, groups, channels, outputs;
   kconv_dim dims[CONV_DIMS];
+  gemm_cut cut;
 } conv_args;
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */

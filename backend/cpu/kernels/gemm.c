@@ -44,7 +44,8 @@ static int64_t count_strips(const gemm_tiling *p) { return (p->g->m + p->height 
 /* Slabs of equal heights, whole strips, of at most so many bytes. */
 static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
   int64_t strip_bytes = (int64_t)p->size * p->height * (p->g->k > 0 ? p->g->k : 1);
-  int64_t most = least(limit / strip_bytes, SLAB_ROWS / p->height);
+  int64_t rows = p->g->cut.rows > 0 ? least(p->g->cut.rows, SLAB_ROWS) : SLAB_ROWS;
+  int64_t most = least(limit / strip_bytes, rows / p->height);
   int64_t strips = count_strips(p), slabs = most > 1 ? (strips + most - 1) / most : strips;
   return (strips + slabs - 1) / slabs * p->height;
 }
@@ -237,6 +238,7 @@ static size_t product_scratch(const gemm_tiling *p) { return tile_scratch(p) + s
  */
 static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
+  if (p->g->cut.columns > 0) return round_up_to(least(n, p->g->cut.columns), p->kernel.nr);
   if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD)
     parts = round_up_to(parts, n_threads);
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);

@@ -3,6 +3,7 @@
 /* Blocked matrix multiplication c (m, n) = a (m, k) b (k, n) over packed panels. Where the operands
  * come from and where the results go is the caller's: matmul packs strided matrices, conv packs
  * image patches. */
+#include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
 
 /* Writes a panel: to[kk * width + lane] for kk < kn and lane < lanes, in class c; the lanes beyond
@@ -38,6 +39,7 @@ typedef struct kgemm {
   gemm_kernel kernel; /* of its own, of elements of the compute type's size; run NULL: none */
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
+  gemm_cut cut;
 } kgemm;
 
 size_t gemm_packed_bytes(const kgemm *g);

@@ -282,7 +282,8 @@ static kgemm gemm_of(const product *q) {
                  .kernel = pairs ? pairs_kernel() : (gemm_kernel){0},
                  .packed_b = p->panels,
                  .b_is_packed = pairs || reads_panels(p),
-                 .b_type = pairs ? DTYPE_F32 : p->b_type};
+                 .b_type = pairs ? DTYPE_F32 : p->b_type,
+                 .cut = p->cut};
 }
 
 /* How a product is computed. */
@@ -293,6 +294,8 @@ static product_way way_of(const matmul_args *p) {
   if (p->is_packed && is_encoded(p) && p->m <= codes_few_rows()) return WAY_CODES;
   return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
 }
+
+bool matmul_is_cut(const matmul_args *p) { return way_of(p) == WAY_GEMM; }
 
 static product make_product(const matmul_args *p) {
   product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};

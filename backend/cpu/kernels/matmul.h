@@ -2,6 +2,7 @@
 #define BACKEND_CPU_KERNELS_MATMUL_H
 /* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. b may be
  * encoded, or narrower floats than F32. */
+#include "backend/cpu/kernels/gemm_cut.h"
 #include "base/encoding.h"
 #include "base/kernel.h"
 
@@ -20,6 +21,7 @@ typedef struct matmul_args {
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
   double alpha, beta;
+  gemm_cut cut;
 } matmul_args;
 KERNEL(matmul, matmul_args);
 
@@ -28,6 +30,7 @@ KERNEL(matmul, matmul_args);
 KERNEL(matmul_pack, matmul_args);
 bool matmul_packs(const matmul_args *p);  /* whether it can be */
 bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
+bool matmul_is_cut(const matmul_args *p); /* whether `cut` matters */
 
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */

@@ -1,0 +1,94 @@
+#ifndef BASE_TUNING_H
+#define BASE_TUNING_H
+/* Which variant of a kernel a device runs for which sizes. Where an op can be computed in several
+ * ways, its family has a table of them, each with a name; a rule takes one. A tuning table, which
+ * measuring fills, has the names of others for some sizes. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Bytes with the NUL; and the most rows of a table. */
+enum { TUNING_FAMILY = 24, TUNING_KEY = 224, TUNING_VARIANT = 32, TUNING_MOST = 8192 };
+
+/* Texts of printable ASCII. key: sizes and dtypes; "*": all that have no row of their own. */
+typedef struct tuning_row {
+  char family[TUNING_FAMILY], key[TUNING_KEY], variant[TUNING_VARIANT];
+} tuning_row;
+
+typedef struct tuning tuning; /* used by any number of threads */
+clave_status tuning_create(tuning **out) STATUS_CHECK;
+void tuning_destroy(tuning *t); /* takes NULL */
+/* A row, in place of one of the same family and key. INVALID: a text that none can be, or too many
+ * rows. */
+clave_status tuning_put(tuning *t, const char *family, const char *key,
+                        const char *variant) STATUS_CHECK;
+/* Row i by family and key; false: there are fewer. */
+bool tuning_get(const tuning *t, size_t i, tuning_row *out);
+size_t tuning_count(const tuning *t);
+/* Changes with each row that is put or taken away. */
+uint64_t tuning_version(const tuning *t);
+bool tuning_find(const tuning *t, const char *family, const char *key, tuning_row *out);
+void tuning_clear(tuning *t);
+
+/* ---------------------------------------------------------------- in a folder */
+
+/* The file of a device in a folder (owned); NULL when memory is out. device: what it is known by,
+ * one line. */
+char *tuning_path(const char *folder, const char *device);
+/* Adds the rows of a file. *why: none was added, for a reason that is worth a note (static); NULL:
+ * all are there, or there is no file. */
+clave_status tuning_load(tuning *t, const char *path, const char *device,
+                         const char **why) STATUS_CHECK;
+/* Writes the rows that were put, and what else the file has by now; whole, under the folder's lock.
+ */
+clave_status tuning_save(tuning *t, const char *folder, const char *device) STATUS_CHECK;
+/* The files of all devices. */
+void tuning_measure(const char *folder, uint64_t *bytes, uint64_t *files); /* adds to both */
+uint64_t tuning_remove(const char *folder);                                /* bytes */
+
+/* ---------------------------------------------------------------- choosing */
+
+enum { MOST_VARIANTS = 24, MOST_CHOICES = 8 };
+
+/* One that was made: among those that can run. */
+typedef struct variant_choice {
+  char family[TUNING_FAMILY], key[TUNING_KEY];
+  const char *names[MOST_VARIANTS]; /* static */
+  int n, by_rule, taken;
+} variant_choice;
+
+/* Those of a node while it is recorded, for who measures variants. */
+typedef struct variant_choices {
+  const tuning *first; /* asked before the device's table; NULL */
+  variant_choice items[MOST_CHOICES];
+  int n;
+} variant_choices;
+
+/* Sizes as the text of a key; nothing is written where none is wanted. */
+typedef struct tuning_key {
+  bool is_wanted;
+  size_t size;
+  char text[768]; /* what is too long is told apart by its hash */
+} tuning_key;
+tuning_key tuning_key_begin(const tuning *t, const variant_choices *c);
+/* "m=64", "a=f32", behind a space. */
+void tuning_key_int(tuning_key *k, const char *name, int64_t v);
+void tuning_key_text(tuning_key *k, const char *name, const char *v);
+
+/* A family's table, and what its variants are asked about. */
+typedef struct variants {
+  const char *family;
+  const void *rows; /* (n) of row_size bytes, each of which begins with its name */
+  size_t row_size;
+  int n;
+  bool (*is_usable)(const void *ctx, int i); /* it can run this node on this device */
+  const void *ctx;
+} variants;
+/* The number of the variant to record: as the tables say, else by_rule, which is usable. c takes a
+ * note of it; both may be NULL. */
+int tuning_choose(const tuning *t, variant_choices *c, const variants *all, const tuning_key *key,
+                  int by_rule);
+
+#endif

@@ -1,0 +1,84 @@
+/* Choices by a tuning table, and the keys that its rows have. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/tuning.h"
+
+tuning_key tuning_key_begin(const tuning *t, const variant_choices *c) {
+  tuning_key k;
+  k.is_wanted = c || (t && tuning_count(t) > 0);
+  k.size = 0;
+  k.text[0] = '\0';
+  return k;
+}
+
+void tuning_key_text(tuning_key *k, const char *name, const char *v) {
+  if (!k->is_wanted || k->size >= sizeof k->text) return;
+  int n =
+      snprintf(k->text + k->size, sizeof k->text - k->size, "%s%s=%s", k->size ? " " : "", name, v);
+  k->size += n > 0 ? (size_t)n : 0;
+}
+
+void tuning_key_int(tuning_key *k, const char *name, int64_t v) {
+  char number[24];
+  if (!k->is_wanted) return;
+  (void)snprintf(number, sizeof number, "%" PRId64, v);
+  tuning_key_text(k, name, number);
+}
+
+static void finish_key(const tuning_key *k, char out[TUNING_KEY]) {
+  enum { HASH = 17 };
+  size_t n = strlen(k->text);
+  if (n < TUNING_KEY) {
+    memcpy(out, k->text, n + 1);
+    return;
+  }
+  memcpy(out, k->text, TUNING_KEY - 1 - HASH);
+  (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(k->text, n));
+}
+
+static const char *name_of(const variants *all, int i) {
+  const char *name;
+  memcpy(&name, (const char *)all->rows + (size_t)i * all->row_size, sizeof name);
+  return name;
+}
+
+/* The variant that a table names; -1: none that can run. */
+static int find_variant(const tuning *t, const variants *all, const char *key) {
+  tuning_row r;
+  if (!t || !tuning_count(t) || !tuning_find(t, all->family, key, &r)) return -1;
+  for (int i = 0; i < all->n; i++)
+    if (strcmp(name_of(all, i), r.variant) == 0) return all->is_usable(all->ctx, i) ? i : -1;
+  return -1;
+}
+
+static void note_choice(variant_choices *c, const variants *all, const char *key, int by_rule,
+                        int taken) {
+  for (int i = 0; i < c->n; i++)
+    if (strcmp(c->items[i].family, all->family) == 0 && strcmp(c->items[i].key, key) == 0) return;
+  if (c->n == MOST_CHOICES) return;
+  variant_choice *made = &c->items[c->n++];
+  made->n = 0;
+  (void)snprintf(made->family, sizeof made->family, "%s", all->family);
+  memcpy(made->key, key, TUNING_KEY);
+  for (int i = 0; i < all->n && made->n < MOST_VARIANTS; i++) {
+    if (i != by_rule && !all->is_usable(all->ctx, i)) continue;
+    if (i == by_rule) made->by_rule = made->n;
+    if (i == taken) made->taken = made->n;
+    made->names[made->n++] = name_of(all, i);
+  }
+}
+
+int tuning_choose(const tuning *t, variant_choices *c, const variants *all, const tuning_key *key,
+                  int by_rule) {
+  char wanted[TUNING_KEY];
+  if (!key->is_wanted) return by_rule;
+  finish_key(key, wanted);
+  int taken = c ? find_variant(c->first, all, wanted) : -1;
+  if (taken < 0) taken = find_variant(t, all, wanted);
+  if (taken < 0) taken = by_rule;
+  if (c) note_choice(c, all, wanted, by_rule, taken);
+  return taken;
+}

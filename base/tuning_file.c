@@ -1,0 +1,208 @@
+/* Tuning tables on disk: a file for each device, of lines:
+ *
+ *   clave tuning 1
+ *   DEVICE
+ *   FAMILY<tab>KEY<tab>VARIANT
+ *   ...
+ *   hash 0123456789abcdef     of all that is before this line
+ *
+ * Nothing of a file is taken for right before its hash is. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/tuning_rows.h"
+
+enum { LOCK_TIMEOUT_MS = 2000, HASH_LINE = 22, DEVICE_BYTES = 1024 };
+static const size_t MOST_BYTES =
+    DEVICE_BYTES + (size_t)TUNING_MOST * (TUNING_FAMILY + TUNING_KEY + TUNING_VARIANT);
+static const char first_line[] = "clave tuning 1\n", stem[] = "tuning-", ending[] = ".txt";
+static const char lock_name[] = "lock"; /* the one of kernel binaries, too */
+
+char *tuning_path(const char *folder, const char *device) {
+  char name[64];
+  uint64_t hash[2];
+  hash_bytes_128(device, strlen(device), hash);
+  (void)snprintf(name, sizeof name, "%s%016" PRIx64 "%016" PRIx64 "%s", stem, hash[0], hash[1],
+                 ending);
+  return path_join(folder, name);
+}
+
+static bool is_table(const char *name) {
+  return strncmp(name, stem, sizeof stem - 1) == 0 && path_has_ending(name, ending);
+}
+
+void tuning_measure(const char *folder, uint64_t *bytes, uint64_t *files) {
+  folder_entry *entries;
+  size_t n;
+  clave_status st = folder_list(folder, &entries, &n);
+  status_free(st);
+  if (st) return;
+  for (size_t i = 0; i < n; i++) {
+    if (!is_table(entries[i].name)) continue;
+    *bytes += entries[i].size;
+    ++*files;
+  }
+  folder_list_free(entries, n);
+}
+
+uint64_t tuning_remove(const char *folder) {
+  folder_entry *entries;
+  size_t n;
+  uint64_t removed = 0;
+  clave_status st = folder_list(folder, &entries, &n);
+  status_free(st);
+  if (st) return 0;
+  for (size_t i = 0; i < n; i++) {
+    char *path = is_table(entries[i].name) ? path_join(folder, entries[i].name) : NULL;
+    if (path && file_remove(path)) removed += entries[i].size;
+    free(path);
+  }
+  folder_list_free(entries, n);
+  return removed;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+typedef struct reader {
+  const char *at, *end;
+} reader;
+
+/* Up to `stop`, which is left out, into `out`; false: it is not there, or there is no room. */
+static bool read_text(reader *r, char stop, char *out, size_t room) {
+  const char *to = memchr(r->at, stop, (size_t)(r->end - r->at));
+  if (!to || (size_t)(to - r->at) >= room) return false;
+  memcpy(out, r->at, (size_t)(to - r->at));
+  out[to - r->at] = '\0';
+  r->at = to + 1;
+  return true;
+}
+
+static bool read_row(reader *r, tuning_row *row) {
+  if (!read_text(r, '\t', row->family, sizeof row->family) ||
+      !read_text(r, '\t', row->key, sizeof row->key) ||
+      !read_text(r, '\n', row->variant, sizeof row->variant))
+    return false;
+  clave_status st = tuning_check(row->family, row->key, row->variant);
+  status_free(st);
+  return st == NULL;
+}
+
+/* Cuts the hash off. */
+static bool check_hash(const file_map *m, reader *r) {
+  char want[HASH_LINE + 1];
+  const char *data = (const char *)m->data;
+  if (m->size < HASH_LINE || m->size > MOST_BYTES) return false;
+  size_t n = m->size - HASH_LINE;
+  (void)snprintf(want, sizeof want, "hash %016" PRIx64 "\n", hash_bytes(data, n));
+  *r = (reader){data, data + n};
+  return memcmp(data + n, want, HASH_LINE) == 0;
+}
+
+/* Why a file's rows are not taken; NULL: *r is at the first. */
+static const char *read_head(const file_map *m, const char *device, reader *r) {
+  char line[DEVICE_BYTES];
+  if (!check_hash(m, r)) return "it is damaged (hash)";
+  if (!read_text(r, '\n', line, sizeof line) ||
+      strncmp(line, first_line, sizeof first_line - 2) != 0 || line[sizeof first_line - 2])
+    return "it is of another version";
+  if (!read_text(r, '\n', line, sizeof line) || strcmp(line, device) != 0)
+    return "it is another device's";
+  return NULL;
+}
+
+/* Under the lock. Rows that were put stay. */
+static clave_status take_rows(tuning *t, reader *r, const char **why) {
+  while (r->at < r->end) {
+    tuning_row row;
+    if (!read_row(r, &row)) {
+      *why = "a row of it is none";
+      return NULL;
+    }
+    if (t->n == TUNING_MOST) {
+      *why = "it has too many rows";
+      return NULL;
+    }
+    TRY(tuning_set(t, &row, false));
+  }
+  return NULL;
+}
+
+clave_status tuning_load(tuning *t, const char *path, const char *device, const char **why) {
+  file_map m;
+  reader r;
+  *why = NULL;
+  if (!file_exists(path)) return NULL;
+  TRY(file_map_open(path, &m));
+  *why = read_head(&m, device, &r);
+  clave_status st = NULL;
+  if (!*why) {
+    mutex_lock(t->lock);
+    st = take_rows(t, &r, why);
+    mutex_unlock(t->lock);
+    if (*why) tuning_clear(t);
+  }
+  file_map_close(&m);
+  return st;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static clave_status write_rows(const tuning *t, const char *path, const char *device) {
+  text out = {0};
+  tuning_row row;
+  text_printf(&out, "%s%s\n", first_line, device);
+  for (size_t i = 0; tuning_get(t, i, &row); i++)
+    text_printf(&out, "%s\t%s\t%s\n", row.family, row.key, row.variant);
+  if (!out.failed) text_printf(&out, "hash %016" PRIx64 "\n", hash_bytes(out.data, out.size));
+  clave_status st = text_status(&out);
+  file_writer *w = NULL;
+  if (!st) st = file_writer_create(path, &w);
+  if (!st) st = file_writer_append(w, out.data, out.size);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  text_free(&out);
+  return st;
+}
+
+/* What this process put, over what others have written since. */
+static clave_status add_new_rows(tuning *t, tuning *to) {
+  clave_status st = NULL;
+  mutex_lock(t->lock);
+  for (size_t i = 0; i < t->n && !st; i++)
+    if (t->rows[i].is_new) st = tuning_set(to, &t->rows[i].row, false);
+  mutex_unlock(t->lock);
+  return st;
+}
+
+/* A file that cannot be read is replaced. */
+static clave_status merge(tuning *t, const char *path, const char *device) {
+  tuning *all;
+  const char *why;
+  TRY(tuning_create(&all));
+  status_free(tuning_load(all, path, device, &why));
+  clave_status st = add_new_rows(t, all);
+  if (!st) st = write_rows(all, path, device);
+  tuning_destroy(all);
+  return st;
+}
+
+clave_status tuning_save(tuning *t, const char *folder, const char *device) {
+  TRY(make_folders(folder));
+  if (!folder_is_private(folder))
+    return INVALID("the folder %s can be written by others or belongs to another user", folder);
+  char *path = tuning_path(folder, device), *lock_path = path_join(folder, lock_name);
+  file_lock *lock = NULL;
+  clave_status st = path && lock_path ? NULL : status_no_memory();
+  if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
+    st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+  if (!st) st = merge(t, path, device);
+  file_lock_release(lock);
+  free(path);
+  free(lock_path);
+  return st;
+}

@@ -1,0 +1,23 @@
+#ifndef BASE_TUNING_ROWS_H
+#define BASE_TUNING_ROWS_H
+/* The inside of a tuning table, shared by tuning.c and tuning_file.c. */
+#include "base/threads.h"
+#include "base/tuning.h"
+
+typedef struct kept_row {
+  tuning_row row;
+  bool is_new; /* put in this process, not yet in the file */
+} kept_row;
+
+struct tuning {
+  mutex *lock;    /* of what follows */
+  kept_row *rows; /* owned; sorted by family and key */
+  size_t n, capacity;
+  uint64_t version;
+};
+
+clave_status tuning_check(const char *family, const char *key, const char *variant) STATUS_CHECK;
+/* Under the lock. The row is a checked one. */
+clave_status tuning_set(tuning *t, const tuning_row *r, bool is_new) STATUS_CHECK;
+
+#endif

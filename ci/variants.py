@@ -1,0 +1,58 @@
+"""The variants of kernels (docs/tuning.md), as tables that force each: what op cases are replayed with."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+# Of a device: the family, its variants, and the op cases that choose among them ("": all).
+OPENCL = {
+    "matmul": (
+        "tile|packed|packed 32|packed 64|packed 256|panels|panels 4|panels 8|panels 16|rows|rows 4|rows 16|rows 64"
+        "|columns|columns 64|columns 256|columns 1024|clblast",
+        "matmul/",
+    ),
+    "encoded matmul": ("dots|codes|packed|few|tiles", "encoded/"),
+    "grouped matmul rows": ("rule|1|2|4|8", "matmul/grouped"),
+    "conv": (
+        "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
+        "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1",
+        "conv/",
+    ),
+    "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
+    "attention": ("block|row", "attention"),
+    "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
+    "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
+    "group": ("rule|1|16|64", ""),
+}
+CPU = {
+    "threads": ("all|1|2|4|8|16|32", ""),
+    "gemm cut": ("rule|columns 64|columns 128|columns 512|columns 2048|rows 96|rows 192", ""),
+}
+OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()} for t in (OPENCL, CPU))
+
+
+def in_sources(root, room):
+    """The names in the tables of a backend's sources: those that tests have to know."""
+    names = set()
+    for path in pathlib.Path(root, room).glob("*.c"):
+        for table in re.findall(r"\b(?:\w*_variants|cuts)\[\] = \{(.*?)\};", path.read_text(), re.DOTALL):
+            names |= set(re.findall(r'"([^"]+)"', table))
+    return names
+
+
+@contextlib.contextmanager
+def forced(clave, device, rows, env=None):
+    """The environment (or `env`, with that) in which a device's table has (family, variant) rows for all sizes."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o700)
+        env = dict(os.environ if env is None else env) | {"CLAVE_CACHE_DIR": folder}
+        table = pathlib.Path(folder) / "table.json"
+        rows = [{"family": f, "key": "*", "variant": v} for f, v in rows]
+        table.write_text(json.dumps({"clave_tuning": 1, "device": "any", "rows": rows}))
+        command = [clave, "tune", "--import", table, "--force", "--device", device]
+        subprocess.run(command, env=env, check=True, capture_output=True)
+        yield env

@@ -1,0 +1,26 @@
+"""ci/variants.py knows every variant that the backends' tables have, so that none is left out of what is forced."""
+
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "ci"))
+
+import variants
+
+
+@pytest.mark.parametrize("room, tables", [("backend/opencl", variants.OPENCL), ("backend/cpu", variants.CPU)])
+def test_all_are_known(room, tables):
+    known = {v for names, _ in tables.values() for v in names}
+    assert variants.in_sources(ROOT, room) == known
+    sources = "".join(p.read_text() for p in sorted((ROOT / room).glob("*.c")))
+    for family in tables:
+        assert f'.family = "{family}"' in sources
+    assert sources.count(".family = ") == len(tables)
+
+
+def test_documented():
+    text = (ROOT / "docs/tuning.md").read_text()
+    assert not [f for tables in (variants.OPENCL, variants.CPU) for f in tables if f"`{f}`" not in text]

@@ -1,0 +1,293 @@
+"""clave tune: what is measured, kept, used and shared."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+
+@pytest.fixture
+def cache(tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def tune(tool, root, cache):
+    """Runs clave with a cache folder of its own; tune("cpu", ...) is clave tune MNIST --device cpu --json ..."""
+
+    def run(device, *args, program=True, check=None):
+        words = ["tune", *([root / "examples/mnist/mnist.clv"] if program else []), "--device", device, *args]
+        env = {"CLAVE_CACHE_DIR": str(cache)}
+        if check is not None:
+            return tool.bad(check, *words, env=env)
+        return json.loads(tool.good(*words, "--json", env=env))
+
+    return run
+
+
+def table(cache):
+    files = list(cache.glob("tuning-*.txt"))
+    assert len(files) == 1
+    return files[0]
+
+
+def rows(tune, device="cpu"):
+    return tune(device, "--list", program=False)["rows"]
+
+
+def share(path, device, *items):
+    """A table as --export writes it."""
+    content = {
+        "clave_tuning": 1,
+        "device": device,
+        "rows": [dict(zip(("family", "key", "variant"), r, strict=True)) for r in items],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_measured_once(tune, cache):
+    first = tune("cpu")
+    assert first["total"] == first["done"] == first["rows"] == len(first["choices"]) > 5
+    assert {c["how"] for c in first["choices"]} == {"measured"}
+    for c in first["choices"]:
+        assert (c["variant"] == c["by_rule"]) == (c["ratio"] == 1)
+        assert c["ratio"] < 0.97 or c["ratio"] == 1
+    again = tune("cpu")
+    assert {c["how"] for c in again["choices"]} == {"known"}
+    assert [c["variant"] for c in again["choices"]] == [c["variant"] for c in first["choices"]]
+    assert {c["how"] for c in tune("cpu", "--again")["choices"]} == {"measured"}
+    assert len(rows(tune)) == first["rows"]
+
+
+def test_dry_run(tune, cache):
+    dry = tune("cpu", "--dry-run")
+    assert {c["how"] for c in dry["choices"]} == {"rule"}
+    assert dry["rows"] == 0 and not list(cache.glob("tuning-*"))
+
+
+def test_table_decides(tune, tmp_path, cache):
+    """What is recorded is what the table names, where that exists and can run."""
+    device = tune("cpu", "--dry-run")["device"]
+    plain = {(c["family"], c["key"]): c for c in tune("cpu", "--dry-run")["choices"]}
+    cut = next(k for k in plain if k[0] == "gemm cut" and "n=784" in k[1])
+    given = share(
+        tmp_path / "t.json", device, [*cut, "columns 128"], ["threads", "*", "1"], ["gemm cut", "*", "no such"]
+    )
+    dry = tune("cpu", "--dry-run", "--import", given)
+    assert dry["imported"] == 3
+    for c in dry["choices"]:
+        wanted = "1" if c["family"] == "threads" else "columns 128" if (c["family"], c["key"]) == cut else "rule"
+        assert c["variant"] == wanted and c["how"] == ("known" if (c["family"], c["key"]) == cut else "rule")
+    assert not list(cache.glob("tuning-*"))  # a dry run keeps nothing
+    tune("cpu", "--import", given, program=False)
+    assert sorted(r["variant"] for r in rows(tune)) == ["1", "columns 128", "no such"]
+
+
+@pytest.mark.by_turn(3)
+def test_same_bits(tool, root, tune, tmp_path, cache):
+    """Variants of the CPU backend change no bit."""
+    program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
+    image = "image=" + json.dumps([[[[((x * y) % 17) / 17 for x in range(28)] for y in range(28)]]])
+    name = json.loads(tool.good("inspect", program, "--json", env=env))["methods"][0]["inputs"][0]["name"]
+    image = image.replace("image", name, 1)
+
+    def outputs(to):
+        tool.good("run", program, "--input", image, "--outputs", tmp_path / to, "--device", "cpu", env=env)
+        return (tmp_path / to).read_bytes()
+
+    want = outputs("plain")
+    device = tune("cpu", "--dry-run")["device"]
+    for variant in ["columns 64", "columns 128", "columns 512", "rows 96"]:
+        given = share(tmp_path / "t.json", device, ["gemm cut", "*", variant], ["threads", "*", "1"])
+        tune("cpu", "--import", given, program=False)
+        assert outputs("tuned") == want
+
+
+@pytest.mark.by_turn(2)
+def test_who_says_so(tool, root, tune, cache):
+    env, program = {"CLAVE_CACHE_DIR": str(cache)}, root / "examples/mnist/mnist.clv"
+    n = tune("cpu")["rows"]
+    listed = json.loads(tool.good("devices", "--json", env=env))
+    assert [d["tuned"] for d in listed if d["kind"] == "cpu"] == [n]
+    assert json.loads(tool.good("bench", program, "--runs", 1, "--json", env=env))["tuned"] == n
+    assert f"tuned    {n} rows" in tool.good("inspect", program, "--placement", env=env)
+    assert json.loads(tool.good("cache", "--json", env=env))["tables"] == 1
+    assert "of clave tune" in tool.good("cache", env=env)
+    tool.good("cache", "--max-mb", 1, env=env)  # they are under no limit
+    assert rows(tune)
+    tool.good("cache", "--clear", env=env)
+    assert not rows(tune)
+
+
+@pytest.mark.by_turn(3)
+def test_export_import(tune, tool, tmp_path, cache):
+    exported = tmp_path / "table.json"
+    first = tune("cpu", "--export", exported)
+    table_ = json.loads(exported.read_text())
+    assert len(table_["rows"]) == first["rows"]
+    tune("cpu", "--clear", program=False)
+    assert not rows(tune)
+    assert tune("cpu", "--import", exported, program=False)["imported"] == first["rows"]
+    assert rows(tune) == table_["rows"]
+    table_["device"] += " of another machine"
+    exported.write_text(json.dumps(table_))
+    tune("cpu", "--clear", program=False)
+    assert "was measured on another device" in tune("cpu", "--import", exported, program=False, check=1)
+    assert not rows(tune)
+    assert tune("cpu", "--import", exported, "--force", program=False)["imported"] == first["rows"]
+
+
+@pytest.mark.by_turn(4)
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        ("", "line 1"),
+        ("[]", "is no tuning table"),
+        ('{"clave_tuning": 1}', "is no tuning table"),
+        ('{"clave_tuning": 2, "device": "DEVICE", "rows": []}', "version 2"),
+        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [5]}', "row 0 is not"),
+        (
+            '{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": 3, "variant": "b"}]}',
+            "row 0 is not",
+        ),
+        ('{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "a", "key": "\\n", "variant": "b"}]}', "row 0: "),
+        (
+            '{"clave_tuning": 1, "device": "DEVICE", "rows": [{"family": "LONG", "key": "k", "variant": "b"}]}',
+            "row 0: ",
+        ),
+    ],
+)
+def test_hostile_import(tune, tmp_path, cache, content, says):
+    device = tune("cpu", "--dry-run")["device"]
+    given = tmp_path / "t.json"
+    given.write_text(content.replace("DEVICE", device).replace("LONG", "x" * 5000))
+    message = tune("cpu", "--import", given, program=False, check=1)
+    assert says in message or (not content and "t.json" in message)
+    assert not list(cache.glob("tuning-*"))
+
+
+def test_damaged(tool, tune, cache):
+    """Nothing of a damaged table counts; a note says so, and it is measured again."""
+    tune("cpu")
+    path = table(cache)
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b"all", b"one", 1))
+    r = tool.run("tune", "--list", "--device", "cpu", env={"CLAVE_CACHE_DIR": str(cache)})
+    assert r.returncode == 0 and "is ignored: it is damaged" in r.stderr and "rows    0" in r.stdout
+    assert {c["how"] for c in tune("cpu")["choices"]} == {"measured"}
+    assert rows(tune)
+
+
+@pytest.mark.by_turn(3)
+def test_of_another_device(tool, tune, cache):
+    """A table under the name of this one's, but of another device, version or number of threads."""
+    tune("cpu")
+    r = tool.run("tune", "--list", "--device", "cpu", env={"CLAVE_CACHE_DIR": str(cache), "CLAVE_THREADS": "1"})
+    assert "rows    0" in r.stdout
+
+
+@pytest.mark.by_turn(2)
+def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
+    program = root / "examples/mnist/mnist.clv"
+    off = {"CLAVE_CACHE_DIR": "off"}
+    assert "no cache folder" in tool.bad(1, "tune", program, "--device", "cpu", env=off)
+    tool.good("tune", program, "--device", "cpu", "--export", "t.json", env=off)
+    assert json.loads((tmp_path / "t.json").read_text())["rows"]
+    cache.chmod(0o777)
+    assert "can be written by others" in tune("cpu", check=1)
+
+
+def test_usage(tool, tune):
+    assert "tune needs PROG" in tool.bad(2, "tune")
+    assert "strict or fast" in tune("cpu", "--precision", "some", check=2)
+    assert "no input has an open size" in tune("cpu", "--dim", "zzz=3", check=1)
+    assert "expected NAME=N" in tune("cpu", "--dim", "batch", check=2)
+
+
+@pytest.mark.by_turn(2)
+def test_sizes(tune):
+    """Sizes of their own have rows of their own; precisions, too."""
+    one, many = tune("cpu", "--dry-run"), tune("cpu", "--dry-run", "--dim", "batch=16")
+    assert {c["key"] for c in one["choices"]} != {c["key"] for c in many["choices"]}
+    assert all("F32(16, " in c["key"] for c in many["choices"] if c["family"] == "threads")
+    fast = tune("cpu", "--dry-run", "--precision", "fast")
+    assert all(c["key"].startswith("fast=1 ") for c in fast["choices"])
+
+
+@pytest.mark.by_turn(2)
+def test_budget(tune):
+    some = tune("cpu", "--budget", 0.001)
+    assert some["done"] < some["total"]
+    rest = tune("cpu")
+    assert rest["done"] == rest["total"] == some["total"]
+
+
+@pytest.mark.by_turn(4)
+def test_interrupt(tool, root, cache):
+    """Ctrl-C keeps what was found; the next tune goes on."""
+    words = [tool.exe, "tune", root / "examples/mnist/mnist.clv", "--device", "cpu", "--dim", "batch=64", "--json"]
+    env = os.environ | {"CLAVE_CACHE_DIR": str(cache)}
+    p = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(2000):
+        time.sleep(0.01)
+        if list(cache.glob("tuning-*")) and table(cache).read_text().count("\t") >= 4:
+            break
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 0, err
+    found = json.loads(out)
+    if found["done"] < found["total"]:
+        assert "interrupted" in err
+    assert found["rows"] >= 2
+    rest = json.loads(tool.good(*words[1:], env={"CLAVE_CACHE_DIR": str(cache)}))
+    assert [c["how"] for c in rest["choices"]].count("known") == found["rows"]
+    assert rest["done"] == rest["total"]
+
+
+@pytest.mark.by_turn(4)
+def test_two_at_once(tool, root, cache):
+    """Two processes that tune for other sizes lose nothing."""
+    env = os.environ | {"CLAVE_CACHE_DIR": str(cache)}
+    words = [tool.exe, "tune", root / "examples/mnist/mnist.clv", "--device", "cpu", "--json"]
+    both = [
+        subprocess.Popen([*words, "--dim", f"batch={n}"], env=env, stdout=subprocess.PIPE, text=True) for n in (2, 3)
+    ]
+    found = [json.loads(p.communicate(timeout=60)[0])["choices"] for p in both]
+    listed = json.loads(tool.good("tune", "--list", "--device", "cpu", "--json", env={"CLAVE_CACHE_DIR": str(cache)}))
+    kept = {(r["family"], r["key"]) for r in listed["rows"]}
+    assert kept == {(c["family"], c["key"]) for choices in found for c in choices}
+
+
+@pytest.mark.by_turn(4)
+def test_opencl(tool, root, tune, tmp_path):
+    """On an OpenCL device: other families, right results with whatever won."""
+    program = tmp_path / "p.json"
+    from conftest import make_program
+
+    program.write_text(json.dumps(make_program()))
+    r = json.loads(
+        tool.good("tune", program, "--device", "opencl", "--json", env={"CLAVE_CACHE_DIR": str(tmp_path / "c")})
+    )
+    assert r["done"] == r["total"] > 0
+    assert {c["family"] for c in r["choices"]} <= {"group", "reduce splits"}
+
+
+@pytest.mark.by_turn(3)
+def test_compiled(tool, root, tune, tmp_path, cache):
+    """clave compile --tune builds the table's variants in, and gives the same bits."""
+    program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
+    dry = tune("cpu", "--dry-run", "--dim", "batch=2")
+    chosen = {"threads": "1", "gemm cut": "columns 64"}
+    exact = [[c["family"], c["key"], chosen[c["family"]]] for c in dry["choices"]]
+    tune("cpu", "--import", share(tmp_path / "t.json", dry["device"], *exact), program=False)
+    tool.good("compile", program, "--emit-c", "tuned", "--dim", "batch=2", "--tune", env=env)
+    tool.good("compile", program, "--emit-c", "plain", "--dim", "batch=2", env=env)
+    model, plain = ((tmp_path / name / "model.c").read_text() for name in ("tuned", "plain"))
+    assert model.count("model_call_on(m, 1, ") >= 5 and ".columns = 64" in model
+    assert "model_call_on" not in plain and ".columns = 64" not in plain

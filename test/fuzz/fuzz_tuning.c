@@ -1,0 +1,50 @@
+/* Tuning tables on disk, as they are and with their hash put right: none is taken that is damaged,
+ * what is taken can be used, and is the same once written and read again. */
+#include <inttypes.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/tuning.h"
+#include "test/fuzz/files.h"
+
+static const char device[] = "device";
+
+static void use(const tuning *t) {
+  tuning_row r, found;
+  for (size_t i = 0; tuning_get(t, i, &r); i++) {
+    require(tuning_find(t, r.family, r.key, &found) && strcmp(found.variant, r.variant) == 0);
+    require(*r.family && *r.key && *r.variant && !strpbrk(r.key, "\t\n"));
+  }
+}
+
+/* Read, written over what is there, and read again. */
+static void load(const char *path, const uint8_t *bytes, size_t size) {
+  tuning *t, *again;
+  const char *why;
+  put_file(path, bytes, size);
+  require(is_good(tuning_create(&t)) && is_good(tuning_create(&again)));
+  require(is_good(tuning_load(t, path, device, &why)));
+  require(!why || tuning_count(t) == 0);
+  use(t);
+  size_t n = tuning_count(t);
+  clave_status st = n < TUNING_MOST ? tuning_put(t, "family", "a key of its own", "v") : NULL;
+  require(is_good(st) && is_good(tuning_save(t, open_fuzz_folder(), device)));
+  require(is_good(tuning_load(again, path, device, &why)) && !why);
+  use(again);
+  require(tuning_count(again) >= n);
+  tuning_destroy(t);
+  tuning_destroy(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *path = tuning_path(open_fuzz_folder(), device);
+  uint8_t *right = malloc(size + 32);
+  require(path && right);
+  load(path, data, size);
+  memcpy(right, data, size);
+  int n = snprintf((char *)right + size, 32, "hash %016" PRIx64 "\n", hash_bytes(data, size));
+  load(path, right, size + (size_t)n);
+  free(right);
+  free(path);
+  return 0;
+}

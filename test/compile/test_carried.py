@@ -130,7 +130,10 @@ def test_no_device(tmp_path, mnist):
     assert "CLAVE_DEVICE is 'opencl:0, cpu'; this executable runs on OpenCL devices alone" in cpu.stderr
     other = call(exe, *places, cwd=tmp_path, env={"CLAVE_DEVICE": "opencl:99"})
     assert other.returncode == 1 and "no device 'opencl:99'" in other.stderr and "devices alone" in other.stderr
-    assert none.stderr.count("\n") == cpu.stderr.count("\n") == other.stderr.count("\n") == 1 and not (tmp_path / "out.bin").exists()
+    assert (
+        none.stderr.count("\n") == cpu.stderr.count("\n") == other.stderr.count("\n") == 1
+        and not (tmp_path / "out.bin").exists()
+    )
 
 
 def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from compiled import Builder, emit
+from compiled import SAN, Builder, emit
 from safetensors.numpy import load_file, save_file
 from test_models import noise, saved
 
@@ -27,10 +27,10 @@ X, I = noise(6, 3), torch.tensor([5, 0, 2, 2])
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """The executable, in its folder; and what a session answers."""
+    """The executable, under sanitizers; and what a session answers."""
     folder = tmp_path_factory.mktemp("two")
     program = saved(folder, Two(), X, I)
-    exe = Builder().build(emit(program, folder / "c", "--arena", "static"))
+    exe = Builder("clang", ("-O0", *SAN)).build(emit(program, folder / "c", "--arena", "static"))
     return exe, clave.Session(str(program), device="cpu").run(X, I)
 
 

@@ -17,17 +17,20 @@ enum { PATH_SIZE = 512 };
 
 typedef struct life {
   const char *program, *size, *compiler, *llm, *library;
-  char executable[PATH_SIZE], sources[PATH_SIZE], model[PATH_SIZE + 16], carried[PATH_SIZE],
-      story[PATH_SIZE];
+  char executable[PATH_SIZE], sbom[PATH_SIZE], sources[PATH_SIZE], model[PATH_SIZE + 16],
+      carried[PATH_SIZE], story[PATH_SIZE];
 } life;
 
 static clave_status compile(const life *l) {
   const clave_compile_dim dim = {l->size, 1};
   const clave_compile_options o = {
       .size = sizeof o, .dims = &dim, .n_dims = 1, .compiler = l->compiler, .march = "native"};
+  clave_compile_options alone = o;
+  alone.static_memory = true;
+  alone.sbom = l->sbom;
   clave_program *p;
   TRY(clave_program_load(l->program, NULL, &p));
-  clave_status st = clave_compile_sources(p, l->sources, &o);
+  clave_status st = clave_compile_sources(p, l->sources, &alone);
   if (!st) st = clave_compile(p, l->executable, &o);
   clave_program_destroy(p);
   return st;
@@ -70,9 +73,9 @@ static clave_status resume(void *ctx) {
 /* The runner's own folder: what it leaves is for the test to find. */
 static void end_life(void *ctx) {
   const life *l = ctx;
-  char command[4 * PATH_SIZE + 32];
-  (void)snprintf(command, sizeof command, "rm -rf '%s' '%s' '%s' '%s'", l->sources, l->executable,
-                 l->carried, l->story);
+  char command[5 * PATH_SIZE + 32];
+  (void)snprintf(command, sizeof command, "rm -rf '%s' '%s' '%s' '%s' '%s'", l->sources,
+                 l->executable, l->carried, l->story, l->sbom);
   if (system(command) != 0) printf("FAIL %s\n", command);
 }
 
@@ -81,6 +84,7 @@ int main(int argc, char **argv) {
   life l = {
       .program = argv[1], .size = argv[2], .compiler = argv[4], .llm = argv[6], .library = argv[7]};
   (void)snprintf(l.executable, sizeof l.executable, "%s/made", argv[3]);
+  (void)snprintf(l.sbom, sizeof l.sbom, "%s/sbom", argv[3]);
   (void)snprintf(l.sources, sizeof l.sources, "%s/sources", argv[3]);
   (void)snprintf(l.carried, sizeof l.carried, "%s/carried", argv[3]);
   (void)snprintf(l.story, sizeof l.story, "%s/story", argv[3]);

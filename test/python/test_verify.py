@@ -355,7 +355,10 @@ def _other_order(row):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_norm_without_eps_in_16_bits(tmp_path, verify, dtype):
     """torch takes the eps of f32, in which it computes: found by clave verify."""
-    module, x = nn.RMSNorm(64).to(dtype), (torch.randn(3, 64, generator=torch.Generator().manual_seed(0)) / 10).to(dtype)
+    module, x = (
+        nn.RMSNorm(64).to(dtype),
+        (torch.randn(3, 64, generator=torch.Generator().manual_seed(0)) / 10).to(dtype),
+    )
     clave.export(module, (x,), verify=False).save(tmp_path / "m.clv")
     reference.write(tmp_path / "r.safetensors", reference.reference(module, (x,)))
     code, out, error = verify(tmp_path / "m.clv", "--reference", tmp_path / "r.safetensors")

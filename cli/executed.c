@@ -16,14 +16,14 @@
 /* Files lie in `folder`; their names are owned. */
 typedef struct workplace {
   char *program; /* absolute */
-  char folder[64];
-  char **names; /* inputs, then outputs, then the log */
+  page folder;   /* "": not made */
+  char **names;  /* inputs, then outputs, then the log */
   uint32_t n, n_inputs;
 } workplace;
 
 static int add_name(workplace *w, const char *kind) {
   page name = {0};
-  text_printf(&name, "%s/%s_%" PRIu32, w->folder, kind, w->n);
+  text_printf(&name, "%s/%s_%" PRIu32, w->folder.data, kind, w->n);
   w->names[w->n] = name.data;
   if (name.failed) return fail_memory();
   w->n++;
@@ -31,15 +31,17 @@ static int add_name(workplace *w, const char *kind) {
 }
 
 static int make_workplace(const char *path, const model *m, const input_set *inputs, workplace *w) {
-  static const char pattern[] = "/tmp/clave_verify_XXXXXX";
-  memcpy(w->folder, pattern, sizeof pattern);
+  const char *where = getenv("TMPDIR");
   w->names = calloc((size_t)inputs->count + m->method.n_outputs + 1, sizeof *w->names);
   if (!w->names) return fail_memory();
   w->program = realpath(path, NULL);
   if (!w->program) return fail("%s: %s", path, strerror(errno));
-  if (!mkdtemp(w->folder)) {
-    *w->folder = 0;
-    return fail("%s: %s", pattern, strerror(errno));
+  text_printf(&w->folder, "%s/clave_verify_XXXXXX", where && *where ? where : "/tmp");
+  if (w->folder.failed) return fail_memory();
+  if (!mkdtemp(w->folder.data)) {
+    int result = fail("%s: %s", w->folder.data, strerror(errno));
+    text_free(&w->folder);
+    return result;
   }
   for (uint32_t i = 0; i < inputs->count; i++)
     if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(w, "in"));
@@ -53,7 +55,8 @@ static void remove_workplace(workplace *w) {
     if (w->names[i]) (void)unlink(w->names[i]);
     free(w->names[i]);
   }
-  if (*w->folder) (void)rmdir(w->folder);
+  if (w->folder.data) (void)rmdir(w->folder.data);
+  text_free(&w->folder);
   free(w->names);
   free(w->program);
 }
@@ -70,12 +73,14 @@ static int write_tensor(const char *path, const clave_tensor *t) {
 
 /* Its first line, after an exit status that is not 0. */
 static int report_failure(const workplace *w, const char *path, int code) {
-  page log = {0};
+  page log = {0}, line = {0};
   TRY_EXIT(read_file(w->names[w->n - 1], &log));
-  const char *said = log.size ? log.data : "nothing";
+  if (log.size) log.data[strcspn(log.data, "\n")] = 0;
+  page_visible(&line, log.size ? log.data : "nothing");
   int result =
-      fail("%s: exit status %d, and said: %.*s", path, code, (int)strcspn(said, "\n"), said);
+      line.failed ? fail_memory() : fail("%s: exit status %d, and said: %s", path, code, line.data);
   text_free(&log);
+  text_free(&line);
   return result;
 }
 
@@ -86,7 +91,7 @@ static int execute(const workplace *w, const char *path) {
   arguments[0] = w->program;
   for (uint32_t i = 0; i + 1 < w->n; i++) arguments[i + 1] = w->names[i];
   show_progress("running %s", path);
-  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
+  clave_status st = tool_start(arguments, w->folder.data, w->names[w->n - 1], &t);
   free(arguments);
   if (st) return fail_status(st);
   const int code = tool_end(t, NULL, NULL);

@@ -128,25 +128,31 @@ static void write_head(const model *m, const graph *g, const node_times *times, 
   text_free(&device);
 }
 
-/* A run on inputs as clave bench draws them: where what lies is planned for their sizes. */
-static int run_once(model *m) {
+/* A run on inputs as clave bench draws them: where what lies is planned for their sizes. *why: the
+ * program refuses them. */
+static int run_once(model *m, clave_status *why) {
   input_set inputs = {0};
   TRY_EXIT(open_session(m, SESSION_PLAIN));
   int result = describe_inputs(m, &inputs);
   if (!result) result = invent_inputs(&inputs);
   if (!result) result = set_inputs(&inputs, m);
   show_progress("running");
-  clave_status st = result ? NULL : clave_session_run(m->session, m->method.name);
+  if (!result) *why = clave_session_run(m->session, m->method.name);
   clear_progress();
   free_inputs(&inputs);
-  return st ? fail_status(st) : result;
+  return result;
 }
 
 static int write_memory(model *m, const graph *g, page *out) {
-  TRY_EXIT(run_once(m));
-  text_puts(out,
-            "<h2>memory</h2>\n<p>Of a run on the smallest inputs that the program takes.</p>\n");
-  return write_arena(m, g, out);
+  clave_status why = NULL;
+  TRY_EXIT(run_once(m, &why));
+  text_puts(out, "<h2>memory</h2>\n<p>Of a run on the smallest inputs that the program takes");
+  if (why) text_puts(out, ", which failed: ");
+  page_markup(out, why ? clave_status_message(why) : ".");
+  text_puts(out, "</p>\n");
+  const bool has_run = !why;
+  clave_status_free(why);
+  return has_run ? write_arena(m, g, out) : EXIT_GOOD;
 }
 
 int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) {

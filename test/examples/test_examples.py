@@ -49,6 +49,8 @@ def test_readme(name, text):
     out = run_script(text)
     if name == "build_c":
         assert "\n0 0\n7.25 0\n" in out and "matmul" in out and "F32 [batch, 3]" in out
+    if name == "compiler" and "verifier" in text:
+        assert "passes: batch_norm 2\n" in out and "\ndigit: 7\n" in out and "bit for bit" in out
     if name == "embed_opencl":
         assert out.endswith("\nthe bar is a 1\n") or out == "the bar is a 1\n"
     if name == "llama":

@@ -64,7 +64,7 @@ typedef struct tuning_run {
   uint32_t imported;
 } tuning_run;
 
-static const char *const how_names[] = {"begins", "measured", "known", "rule", "wrong"};
+static const char *const how_names[] = {"begins", "measured", "known", "rule", "unmeasured"};
 
 static bool keep_event(tuning_run *r, const clave_tune_event *e) {
   if (!array_reserve(&r->items, &r->capacity, r->n + 1, sizeof *r->items)) return false;

@@ -122,7 +122,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_winner), cmocka_unit_test(test_no_winner),
       cmocka_unit_test(test_drift),  cmocka_unit_test(test_outlier),
-      cmocka_unit_test(test_behind),
+      cmocka_unit_test(test_behind), cmocka_unit_test(test_disagreement),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ typedef struct tune_node {
   void *cache; /* the backend's */
 } tune_node;
 clave_status tune_node_create(tuner *t, const tune_job *j, tune_node *out) STATUS_CHECK;
-/* What the node reads is as it was at first. */
+/* What the node reads is as it was at first, and what it writes holds nothing of use. */
 clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) STATUS_CHECK;
 void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n);
 

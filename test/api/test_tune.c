@@ -164,6 +164,7 @@ static struct {
   uint32_t slot;
 } wrong[64];
 static int n_wrong;
+static bool does_nothing; /* a wrong variant; else it gives one bit that is wrong */
 
 static clave_status record_wrong(backend *b, const node *n, bool fast, recording **out) {
   TRY(real->record(b, n, fast, out));
@@ -179,6 +180,8 @@ static clave_status record_wrong(backend *b, const node *n, bool fast, recording
 
 static clave_status run_wrong(stream *s, const recording *r, void **state, const run_operands *o,
                               uint32_t number) {
+  for (int i = 0; i < n_wrong && does_nothing; i++)
+    if (wrong[i].r == r) return NULL;
   TRY(real->run(s, r, state, o, number));
   for (int i = 0; i < n_wrong; i++) {
     unsigned char first;
@@ -198,9 +201,8 @@ static void forget_wrong(backend *b, recording *r) {
   real->recording_destroy(b, r);
 }
 
-/* One bit off, in all variants but the rule's: none of them is measured. */
-static void test_wrong_variants(void **state) {
-  bench *b = *state;
+/* All variants but the rule's are wrong: none of them is measured. */
+static void tune_wrong(bench *b) {
   backend *cpu = b->device->set.backends[0];
   real = cpu->vt;
   backend_vtable broken = *real;
@@ -213,6 +215,13 @@ static void test_wrong_variants(void **state) {
   assert_int_equal(r.done, r.total);
   assert_int_equal(b->of_one, b->measured);
   assert_int_equal(b->changed, 0);
+}
+
+static void test_wrong_variants(void **state) {
+  does_nothing = false;
+  tune_wrong(*state);
+  does_nothing = true;
+  tune_wrong(*state);
 }
 
 int main(void) {

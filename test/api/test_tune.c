@@ -93,6 +93,11 @@ static void test_kept(void **state) {
   clave_tune_result r = tune(b, (clave_tune_options){0});
   assert_int_equal(r.done, 3);
   assert_true(r.total > 3);
+  clave_session_destroy(b->session);
+  clave_device_destroy(b->device);
+  open_device(b); /* reads what was kept when it was found */
+  assert_int_equal(count_rows(b), 3);
+  b->session = make_session(b);
   b->most = 0;
   r = tune(b, (clave_tune_options){0});
   assert_int_equal(b->known, 3);

@@ -89,13 +89,15 @@ def replay_warming(r):
 def replay_variants(r):
     """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, for bits, on the CPU
     backend; which by the commit. --all: every one."""
-    tables = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
+    named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
+    tables = [(c, *row) for c in classes.MAIN for row in named]
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
-    for family, variant, cases in tables if r.everything else tables[:2]:
+    for c, family, variant, cases in tables if r.everything else tables[:2]:
         share = (6 if r.everything else 240) if not cases else 1 if r.everything else 8
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
-        with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env) as env:
-            r.run_all([replay_job(r, "opencl", *only, env=env, note=f"{family}: {variant}")], timeout=3000)
+        with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env) as env:
+            job = replay_job(r, "opencl", *only, env=env, note=f"{c.name}, {family}: {variant}")
+            r.run_all([job], timeout=3000)
     some = ("0", "--part", "0/1") if r.everything else ("2", "--part", "0/40")
     bits = [".venv/bin/python", "ci/same_bits.py", r.build, *some, "--turn", r.turn]
     r.run(bits, name="ci/same_bits.py", timeout=3000)

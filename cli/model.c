@@ -69,7 +69,6 @@ int open_session(model *m, session_kind kind) {
                                    .profile = kind == SESSION_PROFILED,
                                    .unfused = kind == SESSION_UNFUSED,
                                    .seed = m->seed,
-                                   .fast = m->fast,
                                    .warm_up = m->warm_up,
                                    .allow_custom_kernels = m->allow_custom_kernels,
                                    .progress = show_steps};

@@ -64,7 +64,7 @@ typedef struct tuning_run {
   uint32_t imported;
 } tuning_run;
 
-static const char *const how_names[] = {"begins", "measured", "known", "rule", "wrong"};
+static const char *const how_names[] = {"begins", "measured", "known", "rule", "unmeasured"};
 
 static bool keep_event(tuning_run *r, const clave_tune_event *e) {
   if (!array_reserve(&r->items, &r->capacity, r->n + 1, sizeof *r->items)) return false;
@@ -234,12 +234,12 @@ static int do_tune(const tune_arguments *a, model *m, tuning_run *r, page *out) 
   return EXIT_GOOD;
 }
 
-static int read_precision(const tune_arguments *a, model *m) {
-  if (!a->precision || strcmp(a->precision, "strict") == 0) return EXIT_GOOD;
-  if (strcmp(a->precision, "fast") != 0)
+/* As if the environment said so: sessions look there. */
+static int read_precision(const tune_arguments *a) {
+  if (!a->precision) return EXIT_GOOD;
+  if (strcmp(a->precision, "strict") != 0 && strcmp(a->precision, "fast") != 0)
     return fail_usage("--precision takes strict or fast, not \"%s\"", a->precision);
-  m->fast = true;
-  return EXIT_GOOD;
+  return setenv("CLAVE_PRECISION", a->precision, 1) ? fail_memory() : EXIT_GOOD;
 }
 
 static int tune(const void *arguments, page *out) {
@@ -248,7 +248,9 @@ static int tune(const void *arguments, page *out) {
   tuning_run r = {0};
   if (!a->model.program && !a->list && !a->clear && !a->exported && !a->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  TRY_EXIT(read_precision(a, &m));
+  if (a->dims.count && (a->inputs || a->input.count))
+    return fail_usage("--dim is for inputs that are made up, not for --inputs and --input");
+  TRY_EXIT(read_precision(a));
   int result = do_tune(a, &m, &r, out);
   free_run(&r);
   close_model(&m);

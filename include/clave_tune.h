@@ -12,11 +12,11 @@ extern "C" {
 
 /* How a choice came about. */
 typedef enum clave_tune_how {
-  CLAVE_TUNE_BEGINS = 0,   /* it is about to be measured */
-  CLAVE_TUNE_MEASURED = 1, /* and is in the table now */
-  CLAVE_TUNE_KNOWN = 2,    /* it was in the table before */
-  CLAVE_TUNE_BY_RULE = 3,  /* nothing was measured (dry) */
-  CLAVE_TUNE_WRONG = 4     /* what the rule takes gives wrong results: left as it is */
+  CLAVE_TUNE_BEGINS = 0,    /* it is about to be measured */
+  CLAVE_TUNE_MEASURED = 1,  /* and is in the table now */
+  CLAVE_TUNE_KNOWN = 2,     /* it was in the table before */
+  CLAVE_TUNE_BY_RULE = 3,   /* nothing was measured (dry) */
+  CLAVE_TUNE_UNMEASURED = 4 /* what the rule takes fails, or gives wrong results, on data made up */
 } clave_tune_how;
 
 /* A choice among variants that nodes of the program make; texts live for the call. */

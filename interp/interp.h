@@ -207,11 +207,11 @@ clave_status session_write_trace(const session *s, const char *path) STATUS_CHEC
 
 /* How a choice among variants of a node came about. */
 typedef enum tune_how {
-  TUNE_BEGINS,   /* it is about to be measured */
-  TUNE_MEASURED, /* and is in the device's table now */
-  TUNE_KNOWN,    /* it was there before */
-  TUNE_BY_RULE,  /* dry: nothing is measured */
-  TUNE_WRONG     /* what the rule takes gives wrong results here: it is left to the self-check */
+  TUNE_BEGINS,    /* it is about to be measured */
+  TUNE_MEASURED,  /* and is in the device's table now */
+  TUNE_KNOWN,     /* it was there before */
+  TUNE_BY_RULE,   /* dry: nothing is measured */
+  TUNE_UNMEASURED /* what the rule takes fails, or gives wrong results, on the data made up here */
 } tune_how;
 typedef struct tune_event {
   const backend_info *device;

@@ -42,7 +42,7 @@ static clave_status measure(tuner *t, const tune_job *j, tune_node *n, const var
   if (!tell(t, j, c, e)) return NULL;
   TRY(tune_measure(t, j, n, c, &winner, &ratio, &good));
   if (t->is_stopped) return NULL;
-  e = (tune_event){.how = good ? TUNE_MEASURED : TUNE_WRONG,
+  e = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
                    .variant = c->names[winner],
                    .ratio = ratio,
                    .n = good};

@@ -22,8 +22,9 @@ typedef struct tuner {
   variant_choice *seen;   /* owned: all choices of the jobs, each once */
   size_t n_seen, cap_seen;
   size_t n_done;
-  int64_t deadline_ns;       /* 0: none */
-  bool is_stopped, has_rest; /* has_rest: nodes are planned only when the program runs */
+  int64_t deadline_ns; /* 0: none */
+  bool is_stopped;     /* by a callback, or the budget is spent: what is measured is left */
+  bool has_rest;       /* nodes are planned only when the program runs */
 } tuner;
 
 /* ---- tune_plan.c ---- */
@@ -42,13 +43,14 @@ typedef struct tune_node {
   void *cache; /* the backend's */
 } tune_node;
 clave_status tune_node_create(tuner *t, const tune_job *j, tune_node *out) STATUS_CHECK;
-/* What the node reads is as it was at first. */
+/* What the node reads is as it was at first, and what it writes holds nothing of use. */
 clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) STATUS_CHECK;
 void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n);
 
 /* ---- tune_measure.c ---- */
 /* Measures one choice of a node, the recordings of which `c` describes. *winner: its index; *ratio:
- * how much of the time by rule it takes. *good: how many gave right results. */
+ * how much of the time by rule it takes. *good: how many gave right results; 0: the rule's does
+ * not, or fails. Void where t->is_stopped. */
 clave_status tune_measure(tuner *t, const tune_job *j, tune_node *n, const variant_choice *c,
                           int *winner, double *ratio, int *good) STATUS_CHECK;
 

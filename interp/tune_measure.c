@@ -47,11 +47,24 @@ static clave_status make_forms(heat *h, candidate *c) {
   return h->be->vt->buffer_create(h->be, c->r->scratch_bytes, &c->scratch);
 }
 
+static bool is_over(tuner *t) {
+  bool is_late = t->deadline_ns && clock_ns() >= t->deadline_ns;
+  if (is_late || (t->o->cancel && t->o->cancel(t->o->ctx))) t->is_stopped = true;
+  return t->is_stopped;
+}
+
+/* A build_progress: kernels take seconds. */
+static bool goes_on(void *ctx, int done, int total) {
+  (void)done;
+  (void)total;
+  return !is_over(((heat *)ctx)->t);
+}
+
 static clave_status build(heat *h, candidate *c) {
   const backend_vtable *vt = h->be->vt;
   if (vt->request) TRY(vt->request(h->queue, c->r));
-  if (vt->build_all) TRY(vt->build_all(h->queue, NULL, NULL));
-  return vt->prepare ? vt->prepare(h->queue, c->r, &c->state) : NULL;
+  if (vt->build_all) TRY(vt->build_all(h->queue, goes_on, h));
+  return vt->prepare && !is_over(h->t) ? vt->prepare(h->queue, c->r, &c->state) : NULL;
 }
 
 static clave_status record_variant(heat *h, const variant_choice *made, int i, candidate *c) {
@@ -68,7 +81,7 @@ static clave_status record_variant(heat *h, const variant_choice *made, int i, c
   if (st) return st;
   c->r->serial = UINT64_MAX - __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   TRY(build(h, c));
-  return make_forms(h, c);
+  return is_over(h->t) ? NULL : make_forms(h, c);
 }
 
 static void free_candidate(heat *h, candidate *c) {
@@ -153,14 +166,15 @@ static clave_status check(heat *h, candidate *c, bool is_base, bool *good) {
                                 : compare_bits(h, c, is_base, good);
 }
 
-/* What a device cannot build or run is no variant of its; what it gets wrong is none either. */
+/* What a device cannot build or run is no variant of its; what it gets wrong is none either. If
+ * that is what the rule takes, perhaps since the data is none for the op, nothing is measured. */
 static clave_status enter(heat *h, const variant_choice *made, int i, bool *good) {
   candidate *c = &h->all[i];
   *good = false;
   clave_status st = record_variant(h, made, i, c);
-  if (!st) st = check(h, c, i == made->by_rule, good);
+  if (!st && !h->t->is_stopped) st = check(h, c, i == made->by_rule, good);
   if (!*good) free_candidate(h, c);
-  if (!st || i == made->by_rule || status_code_of(st) == STATUS_NO_MEMORY) return st;
+  if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;
 }
@@ -169,7 +183,7 @@ static clave_status enter_all(heat *h, const variant_choice *made, contest *c, i
   bool is_good;
   TRY(enter(h, made, made->by_rule, &is_good));
   *good = is_good;
-  for (int i = 0; i < made->n && *good; i++) {
+  for (int i = 0; i < made->n && *good && !h->t->is_stopped; i++) {
     if (i == made->by_rule) continue;
     TRY(enter(h, made, i, &is_good));
     c->is_out[i] = !is_good;
@@ -200,8 +214,6 @@ static clave_status choose_repeats(heat *h, candidate *c) {
   return NULL;
 }
 
-static bool is_over(const tuner *t) { return t->deadline_ns && clock_ns() >= t->deadline_ns; }
-
 /* One of each, another one first each time. */
 static clave_status run_round(heat *h, contest *c) {
   for (int k = 0; k < c->n; k++) {
@@ -212,27 +224,21 @@ static clave_status run_round(heat *h, contest *c) {
   return NULL;
 }
 
-/* *whole: it came to its end. */
-static clave_status hold(heat *h, contest *c, bool *whole) {
-  *whole = true;
-  while (*whole && !contest_is_decided(c)) {
-    TRY(run_round(h, c));
-    if (is_over(h->t)) *whole = contest_is_decided(c);
-    if (h->t->o->cancel && h->t->o->cancel(h->t->o->ctx)) *whole = false;
-  }
+static clave_status hold(heat *h, contest *c) {
+  while (!is_over(h->t) && !contest_is_decided(c)) TRY(run_round(h, c));
   return NULL;
 }
 
 /* The fastest of many was lucky, too: it has to win again, alone. */
-static clave_status hold_both(heat *h, contest *c, int *winner, double *ratio, bool *whole) {
+static clave_status hold_both(heat *h, contest *c, int *winner, double *ratio) {
   int base = c->base;
-  TRY(hold(h, c, whole));
+  TRY(hold(h, c));
   *winner = contest_winner(c, ratio);
-  if (!*whole || *winner == base) return NULL;
+  if (h->t->is_stopped || *winner == base) return NULL;
   int first = *winner, n = c->n;
   contest_begin(c, n, base);
   for (int i = 0; i < n; i++) c->is_out[i] = i != base && i != first;
-  TRY(hold(h, c, whole));
+  TRY(hold(h, c));
   *winner = contest_winner(c, ratio);
   return NULL;
 }
@@ -241,7 +247,6 @@ clave_status tune_measure(tuner *t, const tune_job *j, tune_node *n, const varia
                           int *winner, double *ratio, int *good) {
   heat *h = calloc(1, sizeof *h);
   contest *c = malloc(sizeof *c);
-  bool whole = true;
   *winner = made->by_rule;
   *ratio = 1;
   *good = 0;
@@ -257,9 +262,8 @@ clave_status tune_measure(tuner *t, const tune_job *j, tune_node *n, const varia
   h->queue = t->s->streams[j->backend];
   contest_begin(c, made->n, made->by_rule);
   clave_status st = enter_all(h, made, c, good);
-  if (!st && *good > 1) st = choose_repeats(h, &h->all[made->by_rule]);
-  if (!st && *good > 1) st = hold_both(h, c, winner, ratio, &whole);
-  if (!whole) t->is_stopped = true;
+  if (!st && *good > 1 && !t->is_stopped) st = choose_repeats(h, &h->all[made->by_rule]);
+  if (!st && *good > 1 && !t->is_stopped) st = hold_both(h, c, winner, ratio);
   for (int i = 0; i < made->n; i++) free_candidate(h, &h->all[i]);
   free(h->want);
   free(h);

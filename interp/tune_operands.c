@@ -122,12 +122,15 @@ clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) {
     const bound_tensor *b = &n->tensors[i.o.tid];
     bool reads = !(i.o.flags & IR_OUT) || i.o.reuses != IR_NONE;
     int64_t elements = reach_of(&b->t);
-    if (!reads || !is_made(n, b->buf) || elements == 0) continue;
-    void *data = malloc((size_t)elements * dtype_size(b->t.type));
+    size_t bytes = (size_t)elements * dtype_size(b->t.type);
+    if (!is_made(n, b->buf) || elements == 0) continue;
+    void *data = malloc(bytes);
     if (!data) return status_no_memory();
-    write_data(j, i.o.field, &b->t, elements, data);
-    clave_status st = vt->write(t->s->streams[j->backend], b->buf, 0, data,
-                                (size_t)elements * dtype_size(b->t.type));
+    if (reads)
+      write_data(j, i.o.field, &b->t, elements, data);
+    else
+      memset(data, 0xa5, bytes); /* nothing is left of the last results */
+    clave_status st = vt->write(t->s->streams[j->backend], b->buf, 0, data, bytes);
     free(data);
     TRY(st);
   }

@@ -206,18 +206,21 @@ def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
 def test_usage(tool, tune):
     assert "tune needs PROG" in tool.bad(2, "tune")
     assert "strict or fast" in tune("cpu", "--precision", "some", check=2)
+    assert "not for --inputs" in tune("cpu", "--dim", "batch=3", "--input", "x=0", check=2)
     assert "no input has an open size" in tune("cpu", "--dim", "zzz=3", check=1)
     assert "expected NAME=N" in tune("cpu", "--dim", "batch", check=2)
 
 
 @pytest.mark.by_turn(2)
-def test_sizes(tune):
+def test_sizes(tune, monkeypatch):
     """Sizes of their own have rows of their own; precisions, too."""
     one, many = tune("cpu", "--dry-run"), tune("cpu", "--dry-run", "--dim", "batch=16")
     assert {c["key"] for c in one["choices"]} != {c["key"] for c in many["choices"]}
     assert all("F32(16, " in c["key"] for c in many["choices"] if c["family"] == "threads")
     fast = tune("cpu", "--dry-run", "--precision", "fast")
     assert all(c["key"].startswith("fast=1 ") for c in fast["choices"])
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")  # the flag wins
+    assert tune("cpu", "--dry-run", "--precision", "strict")["choices"] == one["choices"]
 
 
 @pytest.mark.by_turn(2)

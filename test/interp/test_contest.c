@@ -88,6 +88,21 @@ static void test_outlier(void **state) {
   assert_int_equal(contest_winner(&c, &ratio), 0);
 }
 
+/* Faster in most rounds, slower in a third of them: no gain to rely on. */
+static void test_disagreement(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  contest_begin(&c, 2, 0);
+  while (!contest_is_decided(&c)) {
+    c.times[0][c.rounds] = 100;
+    c.times[1][c.rounds] = c.rounds % 3 ? 90 : 110;
+    contest_end_round(&c);
+  }
+  assert_int_equal(c.rounds, CONTEST_MOST);
+  assert_int_equal(contest_winner(&c, &ratio), 0);
+}
+
 static void test_behind(void **state) {
   (void)state;
   static contest c;
@@ -107,7 +122,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_winner), cmocka_unit_test(test_no_winner),
       cmocka_unit_test(test_drift),  cmocka_unit_test(test_outlier),
-      cmocka_unit_test(test_behind),
+      cmocka_unit_test(test_behind), cmocka_unit_test(test_disagreement),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

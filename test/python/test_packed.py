@@ -11,6 +11,7 @@ from _export import instructions
 from torch import nn
 
 import clave
+from clave import quantize
 from clave.encodings import parse
 from clave.verification import TOLERANCE
 
@@ -184,6 +185,18 @@ def test_convolutions(name, monkeypatch):
         session.observe(lambda node, _, ran=ran: ran.add(type(instructions(older)[node].op).__name__))
         assert torch.equal(session(x), first)
         assert ran and "Dequantize" not in ran
+
+
+def test_versions(tmp_path):
+    """What convolutions read encoded is of a version that knows of it."""
+    module, _ = CONVOLUTIONS["3x3"]
+    program = clave.export(module.eval(), (torch.randn(1, 8, 9, 9),))
+    program.save(tmp_path / "c.json")
+    text = (tmp_path / "c.json").read_text()
+    assert program.schema.version == 6 and text.count('"version": 6') == 1
+    (tmp_path / "c.json").write_text(text.replace('"version": 6', '"version": 3'))
+    with pytest.raises(clave.Error, match="an encoding of weight needs schema version 6, the program says 3"):
+        clave.load(tmp_path / "c.json")
 
 
 def test_norms_fold_into_scales():

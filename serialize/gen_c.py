@@ -223,9 +223,7 @@ def ir_h(s: Schema) -> str:
     out.append("extern const ir_table *const ir_op_tables[IR_OP_COUNT]; /* by ir_op; NULL for IR_OP_NONE */\n")
     out.append('extern const char *const ir_op_names[IR_OP_COUNT];      /* "layer_norm"; "none" for IR_OP_NONE */\n')
     out.append(f'#define IR_FILE_IDENTIFIER "{s.file_identifier}"\n')
-    out.append(
-        f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of all */\n\n#endif\n"
-    )
+    out.append(f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of all */\n\n#endif\n")
     return "".join(out)
 
 

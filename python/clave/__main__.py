@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--dynamic", action="append", default=[], metavar="SIZE[=[LOW..]HIGH]", help="a size that --args name")
     add("--dtype", metavar="TYPE", help="floats are converted to it first: f16, bf16, f32 or f64")
     add(
-        "--quantize", metavar="FORM", help="weights of products and embeddings: int8, int4:32, int4:32:zeros, Q8_0, ..."
+        "--quantize",
+        metavar="FORM",
+        help="weights of products, embeddings and convolutions: int8, int4:32, int4:32:zeros, Q8_0, ...",
     )
     add("--input-names", action="append", default=[], metavar="[NAME=]A,B", help="of the program's inputs, in order")
     add("--output-names", action="append", default=[], metavar="[NAME=]A,B", help="of its outputs")

@@ -62,10 +62,20 @@ static clave_status check_ranks(const rule_context *c, uint32_t x_id, uint32_t w
   return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
 }
 
+/* Of an encoded weight. */
+static clave_status check_codes(const tensor *x, const tensor *w) {
+  if (!dtype_is_float(x->type) || x->type == DTYPE_F64)
+    return INVALID("x is %s, expected F32, F16 or BF16 as weight is encoded", dtype_name(x->type));
+  if (w->encoding.axis == 1) return NULL;
+  return INVALID("weight is encoded with rows along axis %d, expected axis 1", w->encoding.axis);
+}
+
 static clave_status check_operands(const rule_context *c, uint32_t x_id, uint32_t weight) {
   const tensor *x = rule_tensor(c, x_id), *w = rule_tensor(c, weight);
   TRY(check_not_bool(c, x_id, "x"));
-  if (w->type != x->type)
+  if (w->encoding.kind)
+    TRY(check_codes(x, w));
+  else if (w->type != x->type)
     return INVALID("weight is %s, expected %s as x", dtype_name(w->type), dtype_name(x->type));
   return check_ranks(c, x_id, weight);
 }

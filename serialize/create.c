@@ -31,7 +31,7 @@ uint32_t needed_version(const ir_program *p) {
   for (uint32_t c = 0; c < p->chains.count; c++) {
     const ir_instructions *list = &p->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++) {
-      int since = instruction_needs(&list->items[i]).version;
+      int since = instruction_needs(p, &list->items[i]).version;
       if (since > version) version = since;
     }
   }

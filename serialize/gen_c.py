@@ -114,6 +114,7 @@ typedef struct ir_field {
   int64_t default_int;          /* BOOL I32 U32 I64 U64 ENUM */
   double default_float;         /* F64 */
   const char *reuses;           /* out: the operand whose storage it may take over, or NULL */
+  int encoded_since;            /* IR_ENCODED: version since which it may be, where later than the op; else 0 */
 } ir_field;
 
 typedef struct ir_table {
@@ -222,7 +223,7 @@ def ir_h(s: Schema) -> str:
     out.append("extern const ir_table *const ir_op_tables[IR_OP_COUNT]; /* by ir_op; NULL for IR_OP_NONE */\n")
     out.append('extern const char *const ir_op_names[IR_OP_COUNT];      /* "layer_norm"; "none" for IR_OP_NONE */\n')
     out.append(f'#define IR_FILE_IDENTIFIER "{s.file_identifier}"\n')
-    out.append(f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of ops and dtypes */\n\n#endif\n")
+    out.append(f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of all */\n\n#endif\n")
     return "".join(out)
 
 
@@ -256,7 +257,7 @@ def _field_row(s: Schema, t: Table, f: Field) -> str:
     reuses = f'"{f.reuses}"' if f.reuses else "NULL"
     return (
         f'  {{"{f.name}", IR_FIELD_{kind}, offsetof({struct}, {name}), {type_offset}, {f.slot}, {_flags(f)},\n'
-        f"   {table}, {enum}, {as_int}, {as_float}, {reuses}}},\n"
+        f"   {table}, {enum}, {as_int}, {as_float}, {reuses}, {f.encoded_since}}},\n"
     )
 
 

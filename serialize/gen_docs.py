@@ -28,6 +28,8 @@ def _kind(op: Table) -> str:
 
 def _role(f: Field) -> str:
     roles = [k for k in ("out", "dense", "rows", "encoded") if k in f.attrs]
+    if f.encoded_since:
+        roles[-1] += f" since version {f.encoded_since}"
     if f.reuses:
         roles.append(f"reuses {f.reuses}")
     if not f.required and f.default is None and not f.vector and f.type in ("Tid", "Vid", "IntOrVid", "FloatOrVid"):

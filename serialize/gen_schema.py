@@ -34,6 +34,12 @@ class Field:
         return "required" in self.attrs
 
     @property
+    def encoded_since(self) -> int:
+        """The version since which the operand may be encoded, 0 if the op's."""
+        since = self.attrs.get("encoded")
+        return int(since) if isinstance(since, str) else 0
+
+    @property
     def nullable(self) -> bool:
         return self.default == "null"
 
@@ -129,7 +135,12 @@ class Schema:
 
     @property
     def version(self) -> int:
-        return max(*(op.since for op in self.ops), *(e.later[1] for e in self.enums.values()))
+        fields = [f for op in self.ops for f in op.fields]
+        return max(
+            *(op.since for op in self.ops),
+            *(f.encoded_since for f in fields),
+            *(e.later[1] for e in self.enums.values()),
+        )
 
 
 def snake(name: str) -> str:
@@ -307,6 +318,8 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
         raise SchemaError(f"{where}: only scalars have defaults")
     if f.out and f.type not in SLOTS:
         raise SchemaError(f"{where}: only Tid and Vid fields can be out")
+    if not str(f.attrs.get("encoded", "0")).isdigit() and f.attrs["encoded"] is not True:
+        raise SchemaError(f'{where}: expected encoded, or encoded: "<number>"')
     if f.reuses is not None and not any(x.name == f.reuses and x.type == "Tid" and not x.vector for x in t.fields):
         raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
 

@@ -8,7 +8,7 @@ typedef struct version_need {
   int version;
   const char *what, *name;
 } version_need;
-version_need instruction_needs(const ir_instruction *ins);
+version_need instruction_needs(const ir_program *p, const ir_instruction *ins);
 version_need tensor_needs(const ir_tensor *t);
 static inline bool is_encoded(const ir_tensor *t) {
   return t->encoding && t->encoding->kind != IR_ENCODING_KIND_PLAIN;

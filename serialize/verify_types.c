@@ -98,10 +98,10 @@ static clave_status make_blocks(const ir_encoding *d, const tensor *t, encoding 
     return UNSUPPORTED("block format '%.40s' is not one of this build's", d->format);
   out->kind = ENCODING_BLOCKS;
   int size = block_format_at(out->format)->elements;
-  if (out->axis != t->rank - 1)
-    return INVALID("%s along axis %d, expected the last", d->format, out->axis);
-  if (t->dims[t->rank - 1] % size == 0) return NULL;
-  return INVALID("rows of %lld, expected a multiple of %s's %d", (long long)t->dims[t->rank - 1],
+  tensor rows = *t;
+  rows.encoding = *out;
+  if (tensor_row(&rows) % size == 0) return NULL;
+  return INVALID("rows of %lld, expected a multiple of %s's %d", (long long)tensor_row(&rows),
                  d->format, size);
 }
 
@@ -232,7 +232,7 @@ static clave_status check_state_inits(const program *p) {
 
 /* ---------------------------------------------------------------- versions */
 
-enum { ENCODINGS_SINCE = 3 };
+enum { ENCODINGS_SINCE = 3, BLOCK_ROWS_SINCE = 6 /* of several dimensions */ };
 
 static void need(version_need *n, int version, const char *what, const char *name) {
   if (version > n->version) *n = (version_need){version, what, name};
@@ -241,13 +241,27 @@ static void need_dtype(version_need *n, dtype t) {
   need(n, ir_dtype_since(t), "dtype ", dtype_name(t));
 }
 
-version_need instruction_needs(const ir_instruction *ins) {
+/* Of operands that may be encoded since a later version than their op. */
+static void need_encoded(const ir_program *p, const ir_instruction *ins, version_need *n) {
+  const ir_table *t = op_table[ins->op_type].table;
+  for (uint32_t i = 0; i < t->n_fields; i++) {
+    const ir_field *f = &t->fields[i];
+    uint32_t tid;
+    if (!f->encoded_since) continue;
+    memcpy(&tid, (const char *)ins->op + f->offset, sizeof tid);
+    if (tid < p->tensors.count && is_encoded(&p->tensors.items[tid]))
+      need(n, f->encoded_since, "an encoding of ", f->name);
+  }
+}
+
+version_need instruction_needs(const ir_program *p, const ir_instruction *ins) {
   const op_info *info = &op_table[ins->op_type];
   version_need n = {info->since, "op ", info->name};
   const ir_elementwise *e = ins->op;
   const ir_custom *c = ins->op;
   const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE ? &e->steps : epilogue_of(ins);
   if (epilogue_of(ins)) need(&n, EPILOGUES_SINCE, "an epilogue", "");
+  need_encoded(p, ins, &n);
   for (uint32_t i = 0; steps && i < steps->count; i++) need_dtype(&n, steps->items[i].dtype);
   for (uint32_t k = 0; ins->op_type == IR_OP_CUSTOM && k < c->kernels.count; k++) {
     const ir_custom_parameters *all = &c->kernels.items[k].parameters;
@@ -256,10 +270,16 @@ version_need instruction_needs(const ir_instruction *ins) {
   return n;
 }
 
+static bool has_block_rows(const ir_tensor *t) {
+  return t->encoding && t->encoding->kind == IR_ENCODING_KIND_BLOCK_FORMAT &&
+         (int64_t)t->encoding->axis + 1 < t->shape.count;
+}
+
 version_need tensor_needs(const ir_tensor *t) {
   version_need n = {0};
   need_dtype(&n, t->dtype);
   if (is_encoded(t)) need(&n, ENCODINGS_SINCE, "an encoding", "");
+  if (has_block_rows(t)) need(&n, BLOCK_ROWS_SINCE, "blocks in rows of several dimensions", "");
   return n;
 }
 
@@ -274,7 +294,7 @@ static clave_status check_versions(const ir_program *p) {
   for (uint32_t c = 0; c < p->chains.count; c++) {
     const ir_instructions *list = &p->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++)
-      TRY(check_need(p, instruction_needs(&list->items[i])));
+      TRY(check_need(p, instruction_needs(p, &list->items[i])));
   }
   for (uint32_t i = 0; i < p->tensors.count; i++)
     TRY(check_need(p, tensor_needs(&p->tensors.items[i])));

@@ -40,6 +40,8 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .bias = cpu_operand(r, f->bias).data,
                  .out = cpu_operand(r, f->out).data,
                  .type = f->x->t.type,
+                 .weight_type = f->weight->t.type,
+                 .encoding = f->weight->t.encoding,
                  .transposed = f->transposed,
                  .images = f->images,
                  .groups = f->groups,

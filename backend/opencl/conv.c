@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
@@ -75,6 +76,8 @@ static void choose_walk(convolution *v) {
   v->outputs_first = weights < image;
 }
 
+static bool is_encoded(const convolution *v) { return v->f.weight->t.encoding.kind; }
+
 static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
   convolution v = {.f = *f};
   v.z = lay_out(&f->dims[0], f->transposed);
@@ -134,10 +137,10 @@ static const struct conv_variant {
     {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1}};
 enum { CONV_PRODUCT, CONV_DIRECT };
 
-static bool is_pointwise(const cl_recorder *s, const convolution *v);
+static bool is_pointwise(cl_recorder *s, const convolution *v);
 
 typedef struct conv_choice {
-  const cl_recorder *s;
+  cl_recorder *s;
   const convolution *v;
 } conv_choice;
 
@@ -407,8 +410,10 @@ static bool is_pointwise_dim(const conv_dim *d) {
 }
 
 /* One tap, at its place: a product of matrices, which is faster on CPUs. */
-static bool is_pointwise(const cl_recorder *s, const convolution *v) {
+static bool is_pointwise(cl_recorder *s, const convolution *v) {
   dtype t = v->f.x->t.type;
+  const gemm g = {.s = s, .f = {.k = v->f.channels}};
+  if (is_encoded(v) && !gemm_packed_usable(&g)) return false;
   return recorder_traits(s)->is_cpu && !v->f.transposed && v->f.groups == 1 && v->f.channels > 0 &&
          dtype_is_float(t) && t != DTYPE_F64 && is_pointwise_dim(&v->z.d) &&
          is_pointwise_dim(&v->y.d) && is_pointwise_dim(&v->c.d);
@@ -420,9 +425,15 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
   int64_t positions = v->z.d.in * v->y.d.in * v->c.d.in;
   gemm g = {.s = s, .node = n};
   matmul_form *f = &g.f;
+  bound_tensor weight = *v->f.weight;
   *f = (matmul_form){.bias = v->f.bias, .out = v->f.out, .alpha = 1, .beta = 1};
   f->k = v->f.channels;
-  if (positions == 1) {
+  if (is_encoded(v)) {
+    g.codes = v->f.weight;
+    weight.t.encoding = (encoding){0};
+    weight.t.type = DTYPE_F32;
+  }
+  if (positions == 1 && !g.codes) {
     f->a = v->f.x;
     f->b = v->f.weight;
     f->m = v->f.images;
@@ -431,7 +442,7 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
     f->a_k = f->b_k = f->bias_n = f->batches = 1;
     return gemm_record(&g);
   }
-  f->a = v->f.weight;
+  f->a = g.codes ? &weight : v->f.weight;
   f->b = v->f.x;
   f->m = v->f.outputs;
   f->n = f->b_k = positions;
@@ -440,7 +451,7 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
   f->batches = v->f.images;
   f->batch_a = f->batch_bias = (tensor){.rank = 1, .dims = {v->f.images}};
   f->batch_b = (tensor){.rank = 1, .dims = {v->f.images}, .strides = {v->f.channels * positions}};
-  return gemm_record(&g);
+  return g.codes ? gemm_packed(&g) : gemm_record(&g);
 }
 
 /* ---------------------------------------------------------------- the op */
@@ -468,6 +479,16 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   return widen(s, ctx, scratch_arg(0));
 }
 
+/* Codes become floats at each run, in scratch memory that all ops share, so that no more than one
+ * weight is there as floats. */
+static clave_status decode_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
+  int64_t items = tensor_numel(&v->f.weight->t);
+  v->weight = scratch_arg(used);
+  v->weight_type = DTYPE_F32;
+  TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + items)));
+  return opencl_decode(s, n, v->f.weight, v->weight);
+}
+
 /* Sets what the kernel reads for the weight: itself, or floats, of a constant made once, else in
  * scratch memory behind `used` elements of it. */
 static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
@@ -481,6 +502,7 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
                           .ctx = &w};
   int number;
   v->weight = buffer_arg(v->f.weight);
+  if (is_encoded(v)) return decode_weight(s, n, v, used);
   if (!widens(s, v)) return NULL;
   if (recorder_takes_form(s, v->f.weight)) {
     TRY(recorder_form(s, &f, &number));

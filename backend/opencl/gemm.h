@@ -8,8 +8,10 @@ typedef struct gemm {
   cl_recorder *s;
   const node *node;
   matmul_form f;
-  bool grouped; /* its batches are tiles of rows, in the op's scratch memory */
-  bool pairs;   /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
+  bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
+  const bound_tensor *codes; /* gemm_packed: NULL, or the constant whose floats a is, which lie
+                                nowhere else */
+  bool pairs;                /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
 

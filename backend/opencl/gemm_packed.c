@@ -54,11 +54,11 @@ static bool has_one_a(const gemm *g) {
 }
 static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->f.batches; }
 
-static clave_status pack_a(const gemm *g, arg_buffer packed) {
+static clave_status pack_a(const gemm *g, arg_buffer a, arg_buffer packed) {
   launch l;
   gemm_begin_a(&l, g);
   define_shape(&l, g);
-  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->f.a),
+  launch_args(&l, &(gemm_pack_args){.a = a,
                                     .a_batch = strides_arg(&g->f.batch_a),
                                     .batch_dims = dims_arg(&g->f.batch_a),
                                     .a_m = g->f.a_m,
@@ -146,15 +146,25 @@ static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride, cons
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   gemm g = *(const gemm *)ctx;
   g.s = s;
-  return pack_a(&g, scratch_arg(0));
+  return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
+}
+
+/* The floats of g->codes behind `used` floats of scratch memory, then panels of them in `to`. */
+static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
+  const arg_buffer floats = scratch_arg(used);
+  int64_t decoded = tensor_numel(&g->codes->t);
+  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + decoded)));
+  TRY(opencl_decode(g->s, g->node, g->codes, floats));
+  return pack_a(g, floats, to);
 }
 
 /* a in panels: a constant once, else in scratch memory behind `sums` floats. */
 static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_buffer *a) {
   bool is_form = recorder_takes_form(g->s, g->f.a);
   *a = scratch_arg(sums);
+  if (g->codes) return pack_codes(g, sums + packed, *a);
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
-  if (!is_form) return pack_a(g, *a);
+  if (!is_form) return pack_a(g, buffer_arg(g->f.a), *a);
   const form_request f = {.x = g->f.a,
                           .kind = g->pairs ? FORM_GEMM_A_PAIRS : FORM_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},

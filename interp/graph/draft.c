@@ -7,6 +7,7 @@
 #include "ops/epilogue.h"
 #include "serialize/copy.h"
 #include "serialize/fields.h"
+#include "serialize/verify.h"
 
 void *draft_alloc(draft *d, size_t count, size_t item) {
   void *made = d->no_memory ? NULL : mem_pool_alloc(d->pool, count, item);
@@ -176,6 +177,13 @@ draft_node *draft_next(const draft *d, const draft_node *n) {
 const void *draft_op(const draft *d, uint32_t tid, ir_op type) {
   const draft_node *n = tid == IR_NONE ? NULL : d->slots[tid].writer;
   return n && n->ins.op_type == type ? n->ins.op : NULL;
+}
+
+uint32_t draft_codes(const draft *d, uint32_t tid) {
+  const ir_dequantize *decoded = draft_op(d, tid, IR_OP_DEQUANTIZE);
+  if (decoded) tid = decoded->x;
+  if (tid == IR_NONE || d->slots[tid].kind != SLOT_CONSTANT) return IR_NONE;
+  return is_encoded(&d->slots[tid].t) ? tid : IR_NONE;
 }
 
 extent draft_size(const draft *d, uint32_t tid, int axis) {

@@ -66,6 +66,8 @@ draft_node *draft_first(const draft *d, uint32_t chain); /* of this chain or a l
 draft_node *draft_next(const draft *d, const draft_node *n);
 /* The op of the slot's writer if it is of this type, else NULL. */
 const void *draft_op(const draft *d, uint32_t tid, ir_op type);
+/* The encoded constant that a slot is, or is decoded from; else IR_NONE. */
+uint32_t draft_codes(const draft *d, uint32_t tid);
 /* Does anything read or keep it? */
 bool draft_is_read(const draft *d, uint32_t tid);
 static inline dtype draft_type(const draft *d, uint32_t tid) { return d->slots[tid].t.dtype; }

@@ -64,10 +64,10 @@ static bool take_codes(const draft *d, producer *p, uint32_t constant) {
 
 static bool take_conv(const draft *d, producer *p) {
   const ir_conv *o = p->node->ins.op;
-  const ir_dequantize *decoded = draft_op(d, o->weight, IR_OP_DEQUANTIZE);
+  const uint32_t codes = draft_codes(d, o->weight);
   p->weight = o->weight;
   p->bias = o->bias;
-  return decoded ? take_codes(d, p, decoded->x) : take_weight(d, p, o->weight, 0, 1);
+  return codes != IR_NONE ? take_codes(d, p, codes) : take_weight(d, p, o->weight, 0, 1);
 }
 
 static bool take_conv_transpose(const draft *d, producer *p) {

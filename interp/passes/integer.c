@@ -164,10 +164,10 @@ bool find_integer_conv(match *m, uint32_t *out) {
   draft *d = m->d;
   const ir_conv *o = m->root->ins.op;
   if (m->root->ins.op_type != IR_OP_CONV || m->type != DTYPE_F32 || o->epilogue.count) return false;
-  const ir_dequantize *decoded = draft_op(d, o->weight, IR_OP_DEQUANTIZE);
-  if (!decoded || !take_codes(d, decoded->x, &w) || !take_dequantized(d, tensor_expr(o->x), &x))
+  const uint32_t codes = draft_codes(d, o->weight);
+  if (codes == IR_NONE || !take_codes(d, codes, &w) || !take_dequantized(d, tensor_expr(o->x), &x))
     return false;
-  const ir_int_or_vids *shape = &d->slots[decoded->x].t.shape;
+  const ir_int_or_vids *shape = &d->slots[codes].t.shape;
   if (!add_weight(d, m->root, &w, &x, shape->items, (int)shape->count, &made)) return false;
   uint32_t sums = sums_slot(d, m->root, o->out);
   ir_conv_integer *c = draft_add(d, m->root, IR_OP_CONV_INTEGER);

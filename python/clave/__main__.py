@@ -35,7 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", required=True, metavar="PROG", help=".clv, or .json with consts.safetensors beside it")
     sources.add_options(add)
     add(
-        "--quantize", metavar="FORM", help="weights of products and embeddings: int8, int4:32, int4:32:zeros, Q8_0, ..."
+        "--quantize",
+        metavar="FORM",
+        help="weights of products, embeddings and convolutions: int8, int4:32, int4:32:zeros, Q8_0, ...",
     )
     add("--input-names", action="append", default=[], metavar="[NAME=]A,B", help="of the program's inputs, in order")
     add("--output-names", action="append", default=[], metavar="[NAME=]A,B", help="of its outputs")

@@ -1,8 +1,8 @@
 """Quantises the weights of a program that is being built: those of products, also of groups of rows (experts), of
 embeddings and convolutions, by rows.
 
-A weight that another op reads, too, is decoded for it, as it is for convolutions. What is asked for is a text for all
-weights (convolutions leave llama.cpp's blocks alone), or a function of a weight's name and its tensor: a text, bytes
+A weight that another op reads, too, is decoded for it. What is asked for is a text for all weights (convolutions leave
+llama.cpp's blocks alone), or a function of a weight's name and its tensor: a text, bytes
 that were quantised before (encodings.Stored), or None to leave it as it is.
 """
 
@@ -51,7 +51,7 @@ def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
 
 
 def join(builder: ProgramBuilder) -> None:
-    """Has products and embeddings read encoded constants, where a Dequantize stands between."""
+    """Has products, embeddings and convolutions read encoded constants, where a Dequantize stands between."""
     users = _Users(builder)
     for node in [n for chain in users.chains for n in chain.nodes if n.op == "Dequantize"]:
         plain = node.fields["out"]
@@ -94,8 +94,7 @@ class _Users:
         return self.nodes.get(id(slot), [])
 
     def convolves(self, slot: Slot) -> bool:
-        readers = [n for n in self.of(slot) if n.op in _CONVOLUTIONS and n.fields["weight"] is slot]
-        return id(slot) not in self.kept and bool(readers)
+        return id(slot) not in self.kept and any(_convolves(n, slot) for n in self.of(slot))
 
     def reads_rows(self, slot: Slot) -> bool:
         """Whether a product reads it as (*, N, K), or an embedding."""
@@ -124,6 +123,8 @@ class _Users:
                 node.dead = not turned
             elif _picks(node, old):
                 node.fields["x"] = new
+            elif _convolves(node, old) and new.encoding.axis == 1:
+                node.fields["weight"] = new
             else:
                 plain = plain or Slot(old.dtype, old.shape)
                 _put(node, old, plain)
@@ -169,6 +170,12 @@ def _multiplies(node: Node, slot: Slot) -> bool:
     f = node.fields
     others = (f.get("a"), f.get("bias"))
     return _PRODUCTS.get(node.op) == slot.rank and f["b"] is slot and not any(x is slot for x in others)
+
+
+def _convolves(node: Node, slot: Slot) -> bool:
+    f = node.fields
+    others = (f.get("x"), f.get("bias"))
+    return node.op in _CONVOLUTIONS and f["weight"] is slot and not any(x is slot for x in others)
 
 
 def _picks(node: Node, slot: Slot) -> bool:

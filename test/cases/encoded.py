@@ -28,17 +28,17 @@ GROUPS = (
 )  # fmt: skip
 
 
-def random_blocks(name, k, random):
+def random_blocks(name, k, random, n=ROWS):
     """Any bytes but for the scales, which keep the elements below about 2."""
     elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
-    blocks = random.integers(0, 256, (ROWS, k // elements, size), np.uint8)
+    blocks = random.integers(0, 256, (n, k // elements, size), np.uint8)
     places, largest = BLOCKS[name]
     for at in places:
         scales = random.uniform(0.5, 2, blocks.shape[:2]) * random.choice([-1, 1], blocks.shape[:2]) / largest
         blocks[..., at : at + 2] = scales.astype(np.float16)[..., None].view(np.uint8)
     if name == "MXFP4":
         blocks[..., 0] = random.integers(123, 127, blocks.shape[:2])
-    return Stored(Blocks(name).table(), blocks.reshape(ROWS, -1))
+    return Stored(Blocks(name).table(), blocks.reshape(n, -1))
 
 
 def block_values(name, rows):
@@ -173,10 +173,10 @@ def case(name, values, stored, k, dtype=F32):
     )
 
 
-def of_groups(text, k, random, exact=False):
+def of_groups(text, k, random, exact=False, n=ROWS):
     """Values and bytes. exact: scales are powers of two, so that a value fits 16 bits."""
     groups = parse(text)
-    weight = random.uniform(-2, 2, (ROWS, k)).astype(np.float32)
+    weight = random.uniform(-2, 2, (n, k)).astype(np.float32)
     if exact:
         weight = np.clip(
             np.round(weight * 2 ** (groups.bits - 2)), -(2 ** (groups.bits - 1)), 2 ** (groups.bits - 1) - 1

@@ -359,6 +359,42 @@ static uint32_t encoded(int rows, uint8_t axis) {
   return tid;
 }
 
+/* Weights (5, 2, 32) with rows along axis 1, as convolutions read them, and along others. */
+static void encoded_convolutions(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t w = slot(DTYPE_F32, 3, 5, 2, 32), x = slot(DTYPE_F16, 3, 3, 2, 40),
+           x5 = slot(DTYPE_BF16, 3, 3, 5, 9);
+  encoding *e = &fix.tensors[w].encoding;
+  *e = (encoding){.kind = ENCODING_GROUPS, .axis = 1, .bits = 8, .scale = DTYPE_F32};
+  ir_conv c = {.x = x,
+               .weight = w,
+               .bias = slot(DTYPE_F16, 1, 5),
+               .stride = I32S(1),
+               .padding = I32S(0),
+               .dilation = I32S(1),
+               .groups = 1,
+               .out = slot(DTYPE_F16, 3, 3, 5, 9)};
+  ir_conv_transpose t = {.x = x5,
+                         .weight = w,
+                         .bias = IR_NONE,
+                         .stride = I32S(1),
+                         .padding = I32S(0),
+                         .output_padding = I32S(0),
+                         .dilation = I32S(1),
+                         .groups = 1,
+                         .out = slot(DTYPE_BF16, 3, 3, 2, 40)};
+  expect_good(IR_OP_CONV, &c);
+  expect_good(IR_OP_CONV_TRANSPOSE, &t);
+  e->axis = 2;
+  expect_bad(IR_OP_CONV, &c, "weight is encoded with rows along axis 2, expected axis 1");
+  expect_bad(IR_OP_CONV_TRANSPOSE, &t, "rows along axis 2, expected axis 1");
+  e->axis = 1, c.x = slot(DTYPE_F64, 3, 3, 2, 40);
+  expect_bad(IR_OP_CONV, &c, "x is F64, expected F32, F16 or BF16 as weight is encoded");
+  c.x = w, c.weight = slot(DTYPE_F32, 3, 5, 2, 32);
+  expect_bad(IR_OP_CONV, &c, "is stored as int8");
+}
+
 static void encodings(void **state) {
   (void)state;
   fixture_reset();
@@ -415,6 +451,7 @@ int main(void) {
       cmocka_unit_test(pads),
       cmocka_unit_test(made_of_numbers),
       cmocka_unit_test(encodings),
+      cmocka_unit_test(encoded_convolutions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

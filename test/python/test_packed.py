@@ -11,6 +11,7 @@ from _export import instructions
 from torch import nn
 
 import clave
+from clave import quantize
 from clave.encodings import parse
 from clave.verification import TOLERANCE
 
@@ -169,18 +170,33 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(name):
-    """They read it decoded, which no run does again."""
+def test_convolutions(name, monkeypatch):
+    """They read codes, as older programs do decoded ones, to the same bits; no run decodes those again."""
     module, form = CONVOLUTIONS[name]
     x = torch.randn(3, 8, *[9, 11][: module.q.dim() - 2], generator=seeded(3)).float()
     program = check(module, (x,), form)
-    assert len(decodes(program)) == 1
+    monkeypatch.setattr(quantize, "_convolves", lambda *_: False)
+    older = check(module, (x,), form)
+    assert (len(decodes(program)), len(decodes(older))) == (0, 1)
+    assert torch.equal(clave.Session(program, "cpu")(x), clave.Session(older, "cpu")(x))
     for device in ("cpu", "opencl"):
-        session = clave.Session(program, device)
+        session = clave.Session(older, device)
         first, ran = session(x), set()
-        session.observe(lambda node, _, ran=ran: ran.add(type(instructions(program)[node].op).__name__))
+        session.observe(lambda node, _, ran=ran: ran.add(type(instructions(older)[node].op).__name__))
         assert torch.equal(session(x), first)
         assert ran and "Dequantize" not in ran
+
+
+def test_versions(tmp_path):
+    """What convolutions read encoded is of a version that knows of it."""
+    module, _ = CONVOLUTIONS["3x3"]
+    program = clave.export(module.eval(), (torch.randn(1, 8, 9, 9),))
+    program.save(tmp_path / "c.json")
+    text = (tmp_path / "c.json").read_text()
+    assert program.schema.version == 6 and text.count('"version": 6') == 1
+    (tmp_path / "c.json").write_text(text.replace('"version": 6', '"version": 3'))
+    with pytest.raises(clave.Error, match="an encoding of weight needs schema version 6, the program says 3"):
+        clave.load(tmp_path / "c.json")
 
 
 def test_norms_fold_into_scales():

@@ -168,7 +168,7 @@ static const struct {
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
      "there is no op 'Warp'"},
     {"{\"version\": 7, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
-     "there is no op 'Warp'; the program needs schema version 7, this build knows 5"},
+     "there is no op 'Warp'; the program needs schema version 7, this build knows 6"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 0}}}]}]}",
      "op.out: is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 0}, "

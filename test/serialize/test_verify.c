@@ -81,7 +81,7 @@ static const edit edits[] = {
     {"\"name\": \"w\"}",
      "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 0, \"format\": "
      "\"Q8_0\"}}",
-     "Q8_0 along axis 0, expected the last; tensor 0 ('w')"},
+     "rows of 12, expected a multiple of Q8_0's 32; tensor 0 ('w')"},
     {"\"name\": \"w\"}",
      "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 1, \"format\": "
      "\"Q8_0\"}}",
@@ -360,8 +360,8 @@ static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
   static const edit versions[] = {
-      {"\"version\": 1", "\"version\": 6",
-       "the program needs schema version 6, this build knows 5"},
+      {"\"version\": 1", "\"version\": 7",
+       "the program needs schema version 7, this build knows 6"},
       {"\"name\": \"w\"}",
        "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4}}",
        "an encoding needs schema version 3, the program says 1"},

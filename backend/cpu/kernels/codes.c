@@ -243,3 +243,48 @@ void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k,
     }
   }
 }
+
+/* ---------------------------------------------------------------- columns as strips */
+
+/* `n` k of columns of a panel (n, CODE_PANEL) to a strip. */
+static void copy_columns(const float *from, int64_t n, int64_t height, float *to) {
+  for (int64_t k = 0; k < n; k++, from += CODE_PANEL, to += height) {
+    if (height == 8)
+      memcpy(to, from, 8 * sizeof *to);
+    else if (height == 4)
+      memcpy(to, from, 4 * sizeof *to);
+    else
+      memcpy(to, from, (size_t)height * sizeof *to);
+  }
+}
+
+/* Of columns that are multiples of the height, each panel made floats once. */
+static void widen_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                         int64_t height, float *to) {
+  const codes_kernel kernel = codes_kernel_for();
+  float x[DECODED_AT_ONCE * CODE_PANEL];
+  for (int64_t at = lane, next; at < lane + lanes; at = next) {
+    const char *panel = (const char *)p->panels + (size_t)(at / CODE_PANEL) * p->of.bytes;
+    next = (at / CODE_PANEL + 1) * CODE_PANEL;
+    for (int64_t i = 0; i < kn; i += DECODED_AT_ONCE) {
+      int64_t n = least(DECODED_AT_ONCE, kn - i), part = (k + i) / DECODED_AT_ONCE;
+      kernel.widen(&p->of, panel + code_block_at(&p->of, part), (int)(part % p->of.block), x,
+                   CODE_PANEL);
+      for (int64_t s = at; s < least(next, lane + lanes); s += height)
+        copy_columns(x + s % CODE_PANEL, n, height, to + (s - lane) * kn + i * height);
+    }
+  }
+}
+
+void codes_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                  int64_t height, float *to) {
+  if (lane % height == 0) {
+    widen_strips(p, lane, lanes, k, kn, height, to);
+    return;
+  }
+  for (int64_t at = 0; at < lanes; at += height, to += kn * height) {
+    int64_t some = least(height, lanes - at);
+    if (some < height) memset(to, 0, (size_t)(kn * height) * sizeof *to);
+    codes_widen(p, lane + at, some, k, kn, height, to);
+  }
+}

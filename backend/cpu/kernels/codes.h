@@ -25,6 +25,10 @@ void codes_run(const kernel_context *ctx, const codes_product *p, char *memory);
 void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                  int64_t width, float *to);
 
+/* The same as gemm_strips wants them, of height 1, 2, 4, 8 or 16; p's g is not read. */
+void codes_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                  int64_t height, float *to);
+
 /* The inner kernels: some rows of a by a panel. */
 typedef struct codes_rows {
   const code_panels *p;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
@@ -13,8 +14,15 @@
 
 enum {
   MULTIPLIES_PER_THREAD = 128 * 1024,
-  MOST_SETS = 64 /* of taps that are packed */
+  MOST_SETS = 64,          /* of taps that are packed */
+  DECODE_GRAIN = 16 * 1024 /* elements */
 };
+
+/* As in matmul.c. */
+#ifndef KERNEL_PLAIN
+#define KERNEL_PLAIN 0
+#endif
+static bool is_encoded(const conv_args *p) { return !KERNEL_PLAIN && p->encoding.kind; }
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
@@ -76,16 +84,26 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
   const conv_args *p = a->p;
   int64_t taps = tap_count(a), patch = p->channels * taps, tap[CONV_DIMS] = {0};
   if (!p->transposed) {
-    const void *from = element_at(p->weight, p->type, weight_at(a, group, lane, 0, tap) + k);
-    gemm_pack_strided(a->c, p->type, from, patch, 1, lanes, kn, width, to);
+    const void *from = element_at(p->weight, p->weight_type, weight_at(a, group, lane, 0, tap) + k);
+    gemm_pack_strided(a->c, p->weight_type, from, patch, 1, lanes, kn, width, to);
     return;
   }
   for (int64_t i = k; i < k + kn; i++) {
     split_tap(a, i % taps, tap);
-    const void *from = element_at(p->weight, p->type, weight_at(a, group, lane, i / taps, tap));
-    load_row(a->c, p->type, from, kernel_size(p), lanes,
+    const void *from =
+        element_at(p->weight, p->weight_type, weight_at(a, group, lane, i / taps, tap));
+    load_row(a->c, p->weight_type, from, kernel_size(p), lanes,
              (char *)to + (i - k) * width * (int64_t)compute_size(a->c));
   }
+}
+
+/* Of a weight of codes, a row of them for each output. */
+static void widen_weight(const void *user, int64_t group, int64_t row, int64_t rows, int64_t k,
+                         int64_t kn, int64_t height, float *to) {
+  const conv_part *a = user;
+  codes_product codes = {.panels = a->packed};
+  (void)code_panels_of(&a->p->encoding, a->p->channels * tap_count(a), &codes.of);
+  codes_strips(&codes, group * a->p->outputs + row, rows, k, kn, height, to);
 }
 
 /* Elements of x behind one another, or a stride apart, in the compute class. */
@@ -240,7 +258,8 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
   int64_t outputs = p->groups * p->outputs, image = task / outputs, output = task % outputs;
   int64_t channel = output / p->outputs, in = in_size(p), kernel = kernel_size(p);
   char *weight = scratch, *plane = scratch + kernel * (int64_t)compute_size(a->c);
-  load_row(a->c, p->type, element_at(p->weight, p->type, output * kernel), 1, kernel, weight);
+  load_row(a->c, p->weight_type, element_at(p->weight, p->weight_type, output * kernel), 1, kernel,
+           weight);
   const void *from = element_at(p->x, p->type, (image * p->groups + channel) * in);
   bool in_place = p->type == DTYPE_F32 && a->c == COMPUTE_F32;
   if (!in_place) load_row(a->c, p->type, from, 1, in, plane);
@@ -284,7 +303,8 @@ static kgemm gemm_of(const conv_part *a) {
                  .user = a,
                  .packed_a = a->packed,
                  .a_is_packed = p->is_packed,
-                 .a_type = p->type,
+                 .strips_a = is_encoded(p) ? widen_weight : NULL,
+                 .a_type = p->weight_type,
                  .cut = p->cut};
 }
 
@@ -359,24 +379,77 @@ static conv_part make_part(const conv_args *p, int64_t i) {
   return a;
 }
 
-/* Of the part that needs the most: they follow each other. */
+/* ---------------------------------------------------------------- codes that are not in panels */
+
+static int64_t weight_rows(const conv_args *p) {
+  return p->groups * (p->transposed ? p->channels : p->outputs);
+}
+static int64_t weight_row(const conv_args *p) {
+  return (p->transposed ? p->outputs : p->channels) * kernel_size(p);
+}
+
+static bool decodes(const conv_args *p) { return is_encoded(p) && !p->is_packed; }
+
+static size_t decoded_bytes(const conv_args *p) {
+  if (!decodes(p)) return 0;
+  return ((size_t)(weight_rows(p) * weight_row(p)) * sizeof(float) + 63) / 64 * 64;
+}
+
+typedef struct decoding {
+  const conv_args *p;
+  float *to;
+} decoding;
+
+static void decode_rows(void *ctx, int64_t begin, int64_t end) {
+  const decoding *d = ctx;
+  const encoding *e = &d->p->encoding;
+  int64_t n = weight_row(d->p);
+  for (int64_t r = begin; r < end; r++) {
+    code_bytes row = (code_bytes)d->p->weight + (size_t)r * encoding_row_bytes(e, n);
+    float x[DECODED_AT_ONCE];
+    for (int64_t at = 0; at < n; at += DECODED_AT_ONCE) {
+      int64_t some = n - at < DECODED_AT_ONCE ? n - at : DECODED_AT_ONCE;
+      encoding_decode(e, row, n, at / DECODED_AT_ONCE, x);
+      memcpy(d->to + r * n + at, x, (size_t)some * sizeof *x);
+    }
+  }
+}
+
+/* The same with plain floats for a weight, which lie in `to`. */
+static conv_args decoded(const conv_args *p, char *to) {
+  conv_args plain = *p;
+  plain.encoding = (encoding){0};
+  plain.weight = to;
+  plain.weight_type = DTYPE_F32;
+  return plain;
+}
+
+/* Of the part that needs the most, as they follow each other, behind a decoded weight. */
 static size_t conv_scratch(const kernel_context *ctx, const void *args) {
+  const conv_args p = decodes(args) ? decoded(args, NULL) : *(const conv_args *)args;
   size_t most = 0;
-  for (int64_t i = 0; i < part_count(args); i++) {
-    const conv_part a = make_part(args, i);
+  for (int64_t i = 0; i < part_count(&p); i++) {
+    const conv_part a = make_part(&p, i);
     size_t bytes = part_bytes(ctx, &a);
     if (bytes > most) most = bytes;
   }
-  return most;
+  return decoded_bytes(args) + most;
 }
 
 static bool conv(const kernel_context *ctx, const void *args) {
-  size_t bytes = conv_scratch(ctx, args);
+  conv_args p = *(const conv_args *)args;
+  size_t bytes = conv_scratch(ctx, args), weight = decoded_bytes(args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !memory) return false;
-  for (int64_t i = 0; i < part_count(args); i++) {
-    const conv_part a = make_part(args, i);
-    run_part(ctx, &a, memory);
+  if (decodes(args)) {
+    decoding d = {args, (float *)(void *)memory};
+    ctx->parallel_for(ctx->pool, weight_rows(&p), DECODE_GRAIN / (weight_row(&p) + 1) + 1,
+                      decode_rows, &d);
+    p = decoded(args, memory);
+  }
+  for (int64_t i = 0; i < part_count(&p); i++) {
+    const conv_part a = make_part(&p, i);
+    run_part(ctx, &a, weight > 0 ? memory + weight : memory);
   }
   return true;
 }
@@ -391,9 +464,21 @@ const kernel_desc kernel_conv = {
 
 /* ---------------------------------------------------------------- packing */
 
-bool conv_packs(const conv_args *p) { return !conv_is_depthwise(p) && set_count(p) <= MOST_SETS; }
+/* The one row of codes of an output, in panels. */
+static bool panels_of(const conv_args *p, code_panels *of) {
+  return code_panels_of(&p->encoding, weight_row(p), of);
+}
+
+bool conv_packs(const conv_args *p) {
+  code_panels of;
+  if (conv_is_depthwise(p)) return false;
+  if (is_encoded(p)) return !p->transposed && weight_row(p) > 0 && panels_of(p, &of);
+  return set_count(p) <= MOST_SETS;
+}
 
 static size_t pack_bytes(const conv_args *p) {
+  code_panels of;
+  if (is_encoded(p)) return panels_of(p, &of) ? codes_panels_bytes(&of, weight_rows(p)) : 0;
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
   return bytes;
@@ -407,6 +492,10 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
 static bool pack(const kernel_context *ctx, const void *args) {
   const conv_args *p = args;
   char *to = ctx->scratch(ctx->pool, pack_bytes(p));
+  if (to && is_encoded(p)) {
+    codes_pack(ctx, &p->encoding, p->weight, weight_rows(p), weight_row(p), to);
+    return true;
+  }
   for (int64_t i = 0; to && i < set_count(p); to += set_bytes(p, i++)) {
     const conv_part a = make_set(p, i);
     const kgemm g = gemm_of(&a);

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_H
 #define BACKEND_CPU_KERNELS_CONV_H
-/* Convolution and its transpose over contiguous tensors of one dtype; missing dimensions in front
- * have size 1. */
+/* Convolution and its transpose over contiguous tensors of one dtype, the weight of any encoding;
+ * missing dimensions in front have size 1. */
 #include "backend/cpu/kernels/conv_window.h"
 
 KERNEL(conv, conv_args);
@@ -10,6 +10,9 @@ KERNEL(conv, conv_args);
  * transposed convolution it depends on the tap_steps, too. */
 KERNEL(conv_pack, conv_args);
 bool conv_is_depthwise(const conv_args *p); /* no product: `cut` does not matter */
-bool conv_packs(const conv_args *p); /* whether it can be: not with an input channel a group */
+/* Whether it can be: not with an input channel a group; of codes (base/code_panels.h) not one that
+ * is transposed, whose rows are of input channels. Codes of others are made floats at each use, all
+ * of the weight at once. */
+bool conv_packs(const conv_args *p);
 
 #endif

@@ -4,6 +4,7 @@
  * a tap one of the kernel. */
 #include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
+#include "base/encoding.h"
 #include "base/kernel.h"
 
 enum { CONV_DIMS = 3 };
@@ -22,8 +23,9 @@ typedef struct conv_args {
   const void *bias;   /* (groups * outputs), may be absent */
   const void *packed; /* the weight by kernel_conv_pack, where is_packed */
   void *out;          /* (images, groups * outputs, out...) */
-  dtype type;
+  dtype type, weight_type;
   bool transposed, is_packed;
+  encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
   kconv_dim dims[CONV_DIMS];
   gemm_cut cut;

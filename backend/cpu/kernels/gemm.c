@@ -8,7 +8,6 @@
 #include "backend/cpu/kernels/slots.h"
 
 enum {
-  BLOCK_K = 64,          /* additions in a row; sums of blocks keep rounding errors small */
   BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
   SLAB_ROWS = 516,       /* rows of a packed at once: their c tile fits the second-level cache */
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
@@ -56,9 +55,10 @@ static size_t slab_bytes(const gemm_tiling *p) {
 static size_t block_bytes(const gemm_tiling *p) {
   return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->at_once) * p->size;
 }
-/* Whether strips of all of a have 16-bit elements, which are made floats a block of k at a time. */
 static bool is_narrow(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
-static bool widens_a(const kgemm *g) { return g->a_is_packed && is_narrow(g); }
+/* Whether strips of all of a have 16-bit elements, or codes, which are made floats a block of k at
+ * a time. */
+static bool widens_a(const kgemm *g) { return g->a_is_packed && (g->strips_a || is_narrow(g)); }
 static size_t strips_bytes(const gemm_tiling *p) {
   return widens_a(p->g) ? (size_t)(p->block_m * p->block_k) * p->size : 0;
 }
@@ -89,6 +89,7 @@ static char *packed_strip(const gemm_tiling *p, const void *packed, int64_t batc
 }
 
 static const char *packed_slab(const gemm_tiling *p, int64_t batch, int64_t row) {
+  if (p->g->strips_a) return NULL;
   return packed_strip(p, p->g->packed_a, batch, row / p->height);
 }
 
@@ -108,13 +109,22 @@ typedef struct strip_block {
   int64_t step;
 } strip_block;
 
+/* A slab of a product of the batch: its first row, and where it is packed. */
+typedef struct packed_rows {
+  int64_t batch, row;
+  const char *panels; /* (slab / height, k, height), NULL: strips_a gives them */
+} packed_rows;
+
 /* Of rows [m0, m0 + rows) of a slab, from k on: where they are, or made floats in `to`. */
-static strip_block provide_strips(const gemm_tiling *p, const char *panels, int64_t m0,
+static strip_block provide_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0,
                                   int64_t rows, int64_t k, int64_t kn, char *to) {
   const kgemm *g = p->g;
   int64_t height = p->height, size = (int64_t)p->size;
+  const char *panels = a->panels;
   if (!widens_a(g)) return (strip_block){panels + (m0 * g->k + k * height) * size, g->k * size};
-  for (int64_t i = 0; i < rows; i += height)
+  if (g->strips_a)
+    g->strips_a(g->user, a->batch, a->row + m0, rows, k, kn, height, (float *)(void *)to);
+  for (int64_t i = 0; !g->strips_a && i < rows; i += height)
     load_row(COMPUTE_F32, g->a_type, element_at(panels, g->a_type, (m0 + i) * g->k + k * height), 1,
              kn * height, to + i * kn * size);
   return (strip_block){to, kn * size};
@@ -133,11 +143,12 @@ static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, in
   }
 }
 
-/* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: of
+/* Rows [m0, m0 + block_m) of a slab times columns [n0, n0 + block_n) of b. scratch: of
  * tile_scratch. */
-static void multiply_tile(const gemm_tiling *p, int64_t batch, int64_t row, const char *panels,
-                          int64_t m0, int64_t n0, char *scratch) {
+static void multiply_tile(const gemm_tiling *p, const packed_rows *slab, int64_t m0, int64_t n0,
+                          char *scratch) {
   const kgemm *g = p->g;
+  int64_t batch = slab->batch, row = slab->row;
   int64_t nr = p->kernel.nr, size = (int64_t)p->size;
   int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0),
           columns = least(p->block_n, g->n - n0);
@@ -146,7 +157,7 @@ static void multiply_tile(const gemm_tiling *p, int64_t batch, int64_t row, cons
   for (int64_t first = 0; first < columns; first += p->at_once)
     for (int64_t k = 0; k < g->k; k += p->block_k) {
       int64_t kn = least(p->block_k, g->k - k);
-      const strip_block a = provide_strips(p, panels, m0, rows, k, kn, widened);
+      const strip_block a = provide_strips(p, slab, m0, rows, k, kn, widened);
       for (int64_t j = first; j < least(first + p->at_once, columns); j += nr)
         multiply_panel(p, a, rows, kn,
                        provide_panel(p, batch, n0 + j, k, kn, block + (j - first) * kn * size),
@@ -180,8 +191,8 @@ static int64_t tasks_along_m(const gemm_tiling *p) {
 static void run_tile(const void *user, int64_t task, char *scratch) {
   const gemm_tiling *p = user;
   int64_t along_m = tasks_along_m(p);
-  multiply_tile(p, p->batch, p->row, p->panels, task % along_m * p->block_m,
-                task / along_m * p->block_n, scratch);
+  const packed_rows slab = {p->batch, p->row, p->panels};
+  multiply_tile(p, &slab, task % along_m * p->block_m, task / along_m * p->block_n, scratch);
 }
 
 /* Smaller tasks where there would be fewer than threads. */
@@ -221,11 +232,10 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   char *memory = scratch + tile_scratch(p);
   for (int64_t row = 0; row < g->m; row += p->slab) {
     int64_t rows = least(p->slab, g->m - row);
-    const char *panels = g->a_is_packed ? packed_slab(p, batch, row) : memory;
+    const packed_rows slab = {batch, row, g->a_is_packed ? packed_slab(p, batch, row) : memory};
     for (int64_t i = 0; !g->a_is_packed && i * p->height < rows; i++)
       pack_strip(p, batch, row, i, memory);
-    for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n)
-      multiply_tile(p, batch, row, panels, 0, n0, scratch);
+    for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n) multiply_tile(p, &slab, 0, n0, scratch);
   }
 }
 
@@ -244,8 +254,16 @@ static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);
 }
 
+/* The most rows of a that divide GEMM_STRIP. */
+static int64_t dividing_height(const kgemm *g, const gemm_kernel *kernel) {
+  int64_t height = 1;
+  while (2 * height <= least(least(kernel->mr, g->m), GEMM_STRIP)) height *= 2;
+  return height;
+}
+
 /* Strips of equal heights, of which floats have kernels. */
 static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
+  if (g->strips_a) return dividing_height(g, kernel);
   if (g->c != COMPUTE_F32 || g->m == 0) return kernel->mr;
   int64_t strips = (g->m + kernel->mr - 1) / kernel->mr;
   return (g->m + strips - 1) / strips;
@@ -270,7 +288,7 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
   gemm_tiling p = begin_tiling(g);
   int64_t multiplies = g->m * g->n * g->k;
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
-  p.block_k = least(BLOCK_K * gemm_chains((int)p.height), g->k);
+  p.block_k = least(GEMM_BLOCK_K * gemm_chains((int)p.height), g->k);
   p.at_once = columns_at_once(&p);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);

@@ -14,6 +14,16 @@ typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t
 typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                            void *values);
 
+enum {
+  GEMM_BLOCK_K = 64, /* additions in a row; sums of blocks keep rounding errors small */
+  GEMM_STRIP = 16
+};
+/* Rows [row, row + rows) of a, from k on, as strips (kn, height) of floats, one behind the other:
+ * row is a multiple of height, a power of two up to GEMM_STRIP, and k of GEMM_BLOCK_K. Rows beyond
+ * the last may be any numbers. */
+typedef void (*gemm_strips)(const void *user, int64_t batch, int64_t row, int64_t rows, int64_t k,
+                            int64_t kn, int64_t height, float *to);
+
 /* The inner kernel: c (rows, nr; ldc apart) += a (k, rows) times b (k, nr). */
 typedef struct gemm_tile {
   int64_t k;
@@ -40,6 +50,8 @@ typedef struct kgemm {
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
   gemm_cut cut;
+  gemm_strips strips_a; /* NULL, or what makes a of something else, of COMPUTE_F32, in place of
+                           packed_a: a_is_packed */
 } kgemm;
 
 size_t gemm_packed_bytes(const kgemm *g);

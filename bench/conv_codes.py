@@ -1,0 +1,64 @@
+"""Processor time and memory of ResNet-18 with quantised weights beside f32's.
+
+    conv_codes.py [--turns N]
+
+One thread; the sessions take turns, and a ratio is the median of those of a turn. Peak memory is a whole process's.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+os.environ |= {"CLAVE_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"}
+sys.path.insert(0, str(ROOT / "python"))
+
+import models
+
+import clave
+
+FORMS = (None, "int8", "int4:32")
+
+
+def peak(program, device):
+    """MB of a process that runs it."""
+    command = [ROOT / "build/clave", "bench", program, "--device", device, "--runs", "3", "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["peak_rss_mb"]
+
+
+def times(sessions, args, turns):
+    """Processor seconds of each session in each turn."""
+    made = [[] for _ in sessions]
+    for turn in range(turns + 2):  # two to warm up
+        for session, taken in zip(sessions, made, strict=True):
+            begin = time.process_time()
+            session.run(*args)
+            taken += [time.process_time() - begin] if turn > 1 else []
+    return made
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=21)
+    turns = parser.parse_args().turns
+    module, args = models.make("ResNet-18")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder) / f"{i}.clv" for i in range(len(FORMS))]
+        for form, file in zip(FORMS, files, strict=True):
+            clave.export(module, args, quantize=form, verify=False).save(file)
+        for device in ("cpu", "opencl"):
+            taken = times([clave.Session(clave.load(f), device=device) for f in files], args, turns)
+            for form, file, own in zip(FORMS, files, taken, strict=True):
+                ratio = statistics.median(b / a for a, b in zip(taken[0], own, strict=True))
+                print(f"{device:7} {form or 'f32':8} {1e3 * min(own):6.1f} ms, {ratio:.2f} of f32's; ", end="")
+                print(f"{peak(file, device):.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -92,8 +92,8 @@ def replay_variants(r):
     named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
     tables = [(c, *row) for c in classes.MAIN for row in named]
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
-    for c, family, variant, cases in tables if r.everything else tables[:2]:
-        share = (6 if r.everything else 240) if not cases else 1 if r.everything else 8
+    for c, family, variant, cases in tables if r.everything else tables[:1]:
+        share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
         with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env) as env:
             job = replay_job(r, "opencl", *only, env=env, note=f"{c.name}, {family}: {variant}")

@@ -38,6 +38,16 @@ static void open_device(bench *b) {
   good(clave_device_open("cpu", &o, &b->device));
 }
 
+/* Reads what is kept. */
+static void reopen(bench *b) {
+  clave_session_destroy(b->session);
+  clave_device_destroy(b->device);
+  b->session = NULL;
+  b->device = NULL;
+  open_device(b);
+  b->session = make_session(b);
+}
+
 static int setup(void **state) {
   bench *b = calloc(1, sizeof *b);
   strcpy(b->folder, "/tmp/clave_tune_XXXXXX");
@@ -93,21 +103,15 @@ static void test_kept(void **state) {
   clave_tune_result r = tune(b, (clave_tune_options){0});
   assert_int_equal(r.done, 3);
   assert_true(r.total > 3);
-  clave_session_destroy(b->session);
-  clave_device_destroy(b->device);
-  open_device(b); /* reads what was kept when it was found */
+  reopen(b); /* kept as they were found */
   assert_int_equal(count_rows(b), 3);
-  b->session = make_session(b);
   b->most = 0;
   r = tune(b, (clave_tune_options){0});
   assert_int_equal(b->known, 3);
   assert_int_equal(r.done, r.total);
   assert_int_equal(count_rows(b), r.total);
-  clave_session_destroy(b->session);
-  clave_device_destroy(b->device);
-  open_device(b); /* reads what is kept */
+  reopen(b);
   assert_int_equal(count_rows(b), r.total);
-  b->session = make_session(b);
   (void)tune(b, (clave_tune_options){0});
   assert_int_equal(b->known, r.total);
   good(clave_tuning_clear(b->device));
@@ -115,11 +119,8 @@ static void test_kept(void **state) {
   (void)tune(b, (clave_tune_options){.dry = true});
   assert_int_equal(b->known + b->measured, 0);
   (void)tune(b, (clave_tune_options){.unkept = true});
-  clave_session_destroy(b->session);
-  clave_device_destroy(b->device);
-  open_device(b);
+  reopen(b);
   assert_int_equal(count_rows(b), 0);
-  b->session = make_session(b);
 }
 
 static bool stop_at_once(void *ctx) {

@@ -43,7 +43,9 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
 CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) base/memory.c base/status.c)
-TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
+# The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
+DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) base/memory.c base/sized.c base/status.c base/threads.c)
+TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli delegate)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
@@ -51,7 +53,7 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard ben
 PY_GEN = python/clave/_generated
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py ## library, plugin and command line tool
 
 # ---- generated sources, rewritten only when what they come from changed
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
@@ -97,6 +99,8 @@ $(INTERNAL): $(LIB_OBJ)
 $(BUILD)/libclave.so: $(LIB_OBJ)
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.0
+$(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
+	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so.1 -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
 	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
@@ -133,7 +137,7 @@ $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/te
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
-tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
+tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
@@ -188,6 +192,8 @@ install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PRE
 	install -m 644 $(BUILD)/libclave.a $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.0
 	ln -sf libclave.so.0 $(DESTDIR)$(LIBDIR)/libclave.so
+	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
 clean: ## removes build/

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_host.h"
 #include "clave_opencl.h"
 
 /* CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G. */
@@ -284,6 +285,29 @@ clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, v
   s->observe_ctx = ctx;
   session_observe(s->s, observe ? relay_observation : NULL, s);
   return NULL;
+}
+
+typedef struct timing_reader {
+  clave_timing_fn each;
+  void *ctx;
+} timing_reader;
+
+static void relay_timing(void *ctx, const session_timing *t) {
+  const timing_reader *r = ctx;
+  const clave_timing own = {.size = sizeof own,
+                            .kind = (clave_timing_kind)t->kind,
+                            .node = t->node,
+                            .op = t->op,
+                            .name = t->name,
+                            .device = t->device,
+                            .start_ns = t->start_ns,
+                            .end_ns = t->end_ns};
+  r->each(r->ctx, &own);
+}
+
+clave_status clave_session_timings(const clave_session *s, clave_timing_fn each, void *ctx) {
+  timing_reader r = {each, ctx};
+  return session_timings(s->s, relay_timing, &r);
 }
 
 clave_status clave_session_write_profile(const clave_session *s, const char *path) {

@@ -22,6 +22,13 @@ bool mutex_try_lock(mutex *m);                    /* false: another thread has i
 bool mutex_lock_within(mutex *m, int timeout_ms); /* false: another thread has had it for so long */
 void mutex_unlock(mutex *m);
 
+/* Closed at first. Any thread opens and closes it; any number wait until it is open. */
+typedef struct gate gate;
+clave_status gate_create(gate **out) STATUS_CHECK;
+void gate_destroy(gate *g); /* takes NULL */
+void gate_set(gate *g, bool open);
+bool gate_wait(gate *g, int timeout_ms); /* false: it stayed closed for so long; < 0: no limit */
+
 /* A thread that runs body(ctx) once. Signals are left to the process's other threads. */
 typedef struct thread thread;
 clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) STATUS_CHECK;

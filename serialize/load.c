@@ -115,6 +115,22 @@ static clave_status refuse_folder(const char *path) {
       path);
 }
 
+enum { FORM_BYTES_ALIGNMENT = 64 }; /* of what kernels read as vectors */
+
+clave_status program_read(const void *bytes, size_t size, program **out) {
+  program *p;
+  *out = NULL;
+  TRY(program_new(&p));
+  clave_status st = is_clv(bytes, size) ? clv_read(p, bytes, size) : stranger_error(bytes, size);
+  if (st) {
+    program_destroy(p);
+    return st;
+  }
+  if ((uintptr_t)bytes % FORM_BYTES_ALIGNMENT) program_drop_forms(p);
+  *out = p;
+  return NULL;
+}
+
 clave_status program_load(const char *path, const char *consts, program **out) {
   program *p;
   *out = NULL;

@@ -18,13 +18,18 @@
 static clave_delegate d = {.size = sizeof d};
 
 /* build/test/delegate/test_x: the plugin is in build. */
-static inline void *open_plugin(void) {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+static inline void plugin_path(char *path, size_t size) {
+  static const char name[] = "/libclave_delegate.so";
+  const ssize_t n = readlink("/proc/self/exe", path, size - sizeof name);
   assert_true(n > 0);
   path[n] = 0;
   for (int up = 0; up < 3; up++) *strrchr(path, '/') = 0;
-  strcat(path, "/libclave_delegate.so");
+  strcat(path, name);
+}
+
+static inline void *open_plugin(void) {
+  char path[4096];
+  plugin_path(path, sizeof path);
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) fail_msg("%s", dlerror());
   return library;

@@ -130,10 +130,11 @@ $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
 $(BUILD)/fuzz/fuzz_npy $(BUILD)/fuzz/replay_fuzz_npy: $(BUILD)/obj/cli/npy.o
+$(BUILD)/fuzz/fuzz_delegate $(BUILD)/fuzz/replay_fuzz_delegate: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
 # A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
 $(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 # Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
 WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
 $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/obj/test/fault/loop.o $(INTERNAL)

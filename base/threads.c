@@ -129,6 +129,7 @@ struct thread {
   pthread_t id;
   void (*body)(void *ctx);
   void *ctx;
+  pid_t process;
 };
 
 static void *run_thread(void *arg) {
@@ -141,7 +142,7 @@ clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
   sigset_t all, before;
   thread *t = *out = malloc(sizeof *t);
   if (!t) return status_no_memory();
-  *t = (thread){.body = body, .ctx = ctx};
+  *t = (thread){.body = body, .ctx = ctx, .process = getpid()};
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* which the thread inherits */
   int code = pthread_create(&t->id, NULL, run_thread, t);
@@ -151,6 +152,8 @@ clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
   *out = NULL;
   return status_new(STATUS_NO_MEMORY, "the system refuses a thread (error %d)", code);
 }
+
+bool thread_is_here(const thread *t) { return t->process == getpid(); }
 
 void thread_join(thread *t) {
   if (!t) return;

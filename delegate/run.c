@@ -81,6 +81,10 @@ static void work(void *ctx) {
 }
 
 static clave_status start_worker(delegate_instance *in) {
+  if (in->worker && !thread_is_here(in->worker))
+    return INVALID(
+        "this process was forked after the instance was made: open a device, and make instances, "
+        "behind the fork");
   if (in->worker) return NULL;
   if (!in->work) TRY(gate_create(&in->work));
   if (!in->over) TRY(gate_create(&in->over));
@@ -88,6 +92,7 @@ static clave_status start_worker(delegate_instance *in) {
 }
 
 void instance_stop_worker(delegate_instance *in) {
+  if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
   if (in->worker) {
     in->leave = true;
     gate_set(in->work, true);
@@ -141,6 +146,8 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
 }
 
 static clave_status wait_for(delegate_instance *in, int timeout_ms, bool *over) {
+  if (atomic_load(&in->state) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
+    return INVALID("this process was forked while the run was on its way: its parent waits for it");
   if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
   if (atomic_load(&in->state) != INSTANCE_SUBMITTED)
     return INVALID("no run was submitted, or another thread has waited for it");

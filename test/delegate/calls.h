@@ -20,7 +20,7 @@ typedef struct calls {
   int borrowed;                           /* payloads that were not given back yet */
   const void *clv;
   size_t clv_size;
-  long n_good, n_results; /* runs that were good; results that were looked at */
+  long n_good, n_results;  /* runs that were good; results that were looked at */
   float *x, *y[N_HANDLES]; /* blocks of ROOM * COLUMNS floats; y: of each instance its own */
 } calls;
 

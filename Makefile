@@ -96,8 +96,9 @@ INTERNAL = $(BUILD)/obj/internal.a
 $(INTERNAL): $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+# Drivers, and what is found once a process, stay where a host unloads a plugin: so does the library (nodelete).
 $(BUILD)/libclave.so: $(LIB_OBJ)
-	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
+	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.0
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so.1 -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
@@ -139,7 +140,8 @@ $(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o
 WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
 $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/obj/test/fault/loop.o $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+$(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl

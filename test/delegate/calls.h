@@ -127,7 +127,7 @@ static inline void spoil_graph(calls *c, small_graph *s) {
       t->sizes[choose(c, 8)] = choose(c, 4);
       break;
     case 4:
-      t->dims[choose(c, 2)] = (int64_t)choose(c, 256) << choose(c, 64);
+      t->dims[choose(c, 2)] = (int64_t)((uint64_t)choose(c, 256) << choose(c, 64));
       break;
     case 5:
       t->name = choose(c, 2) ? NULL : "x";

@@ -11,6 +11,7 @@
 
 #include "clave_builder.h"
 #include "clave_files.h"
+#include "clave_host.h"
 #include "test/fault/net.h"
 
 enum { MAX_CONSTANTS = 64, MAX_STATES = 8, PATH_SIZE = 512 };
@@ -22,7 +23,7 @@ typedef struct life {
   clave_tensors *data;
   clave_session *session, *other;
   clave_placement *places;
-  uint32_t n_observed;
+  uint32_t n_observed, n_timings;
   float result[1024]; /* the first output, bound */
 } life;
 
@@ -95,6 +96,33 @@ static void *read_whole(const char *path) {
   return n && n < sizeof bytes ? bytes : NULL;
 }
 
+/* The constant of that name in the program that was loaded. */
+static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+  const life *l = ctx;
+  clave_tensor_info slot = {.size = sizeof slot};
+  for (uint32_t i = 0; i < MAX_CONSTANTS; i++) {
+    clave_status st = clave_program_slot(l->program, i, &slot);
+    const bool found = !st && strcmp(slot.name, name) == 0;
+    if (found) st = clave_program_constant(l->program, i, constant);
+    clave_status_free(st);
+    if (found || st) return found && !st;
+  }
+  return false;
+}
+
+static clave_status make_by_name(life *l, const uint8_t *flatbuffer, size_t size) {
+  clave_program *p;
+  TRY(clave_program_create_by_name(flatbuffer, size, find_constant, l, &p));
+  clave_program_destroy(p);
+  FILE *f = fopen(l->program_path, "rb");
+  static char clv[1 << 20];
+  const size_t n = f ? fread(clv, 1, sizeof clv, f) : 0;
+  if (f) (void)fclose(f);
+  TRY(clave_program_read(clv, n, &p));
+  clave_program_destroy(p);
+  return NULL;
+}
+
 static clave_status make_program(life *l) {
   clave_tensor constants[MAX_CONSTANTS];
   clave_program_info info = {.size = sizeof info};
@@ -103,6 +131,7 @@ static clave_status make_program(life *l) {
     TRY(clave_program_constant(l->program, i, &constants[i]));
   size_t size;
   const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path), &size);
+  TRY(make_by_name(l, bytes, size));
   return clave_program_create(bytes, size, constants, info.n_constants, &l->made);
 }
 
@@ -201,11 +230,17 @@ static clave_status pack(life *l) {
   return st;
 }
 
+static void count_timing(void *ctx, const clave_timing *t) {
+  life *l = ctx;
+  l->n_timings += t->end_ns >= t->start_ns;
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
   TRY(clave_session_observe(l->session, observe, l));
   TRY(run(l->session, l));
+  TRY(clave_session_timings(l->session, count_timing, l));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));
   TRY(place(l));
@@ -258,6 +293,7 @@ static const char *wrong_life(void *ctx) {
   if (strcmp(info.metadata, "{\"a\": 1}") != 0) return "the metadata is not what was set";
   if (clave_program_section(l->saved, "MORE", &size)) return "a removed section is there";
   if (!l->n_observed) return "nothing was observed";
+  if (!l->n_timings) return "no times";
   if (!right_output(l->session, l->data)) return "the output is wrong";
   return right_output(l->other, l->data) ? NULL : "the other session's output is wrong";
 }

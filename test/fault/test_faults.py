@@ -153,6 +153,12 @@ def test_allocations_of_the_compiler(root, build, tmp_path, everything):
     assert not list(made.iterdir())
 
 
+def test_delegate(root, build, everything):
+    """Every allocation of a plugin's life."""
+    mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 13
+    run_faults(binary(build, "run_delegate_faults"), "alloc", mnist, 0, step, least=20)
+
+
 def test_tokenizers(build):
     """Every allocation from file to text, with the small files that fuzzing begins with."""
     files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]

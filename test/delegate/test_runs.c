@@ -1,5 +1,6 @@
 /* Runs: submitted, waited for, cancelled, told to a profiler; state; threads on one instance. */
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "test/delegate/mnist.h"
 
@@ -233,6 +234,40 @@ static void test_two_threads_on_one_instance(void **state) {
   fine(d.destroy(in));
 }
 
+/* In a child of this process the instance, whose thread is not there, refuses all and waits for
+ * nobody; the parent's goes on. */
+static int live_as_child(clave_delegate_handle in) {
+  bool over;
+  static const char word[] = "forked";
+  clave_status st[] = {d.execute(in, NULL), d.submit(in, NULL, NULL, NULL), d.reset(in)};
+  for (unsigned i = 0; i < sizeof st / sizeof *st; i++)
+    if (d.status_code(st[i]) != CLAVE_INVALID || !strstr(d.status_message(st[i]), word))
+      return (int)i + 1;
+  if (d.status_code(d.wait(in, -1, &over)) != CLAVE_INVALID) return 10;
+  return d.destroy(in) || d.close(device) ? 11 : 0;
+}
+
+static void test_fork(void **state) {
+  (void)state;
+  static float image[PIXELS], scores[CLASSES];
+  bool over;
+  int how;
+  clave_delegate_handle in = new_mnist();
+  bind(in, image, 1, scores);
+  fine(d.submit(in, NULL, NULL, NULL));
+  fine(d.wait(in, -1, &over));
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)alarm(60);
+    _exit(live_as_child(in));
+  }
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how));
+  assert_int_equal(WEXITSTATUS(how), 0);
+  expect_scores(in);
+  fine(d.destroy(in));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_submit),
@@ -240,6 +275,7 @@ int main(void) {
       cmocka_unit_test(test_events),
       cmocka_unit_test(test_state),
       cmocka_unit_test(test_two_threads_on_one_instance),
+      cmocka_unit_test(test_fork),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -120,6 +120,7 @@ $(BUILD)/obj/test/delegate/release_1/%.o: EXTRA = -Itest/delegate/release_1
 $(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/obj/test/delegate/release_1/host.o
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka -lpthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+$(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these first, wherever clang-format sorts it.
 $(BUILD)/obj/test/%.o: EXTRA = -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror

@@ -47,7 +47,9 @@ CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(add
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
-TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
+# The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
+DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c memory.c room.c sized.c status.c text.c threads.c))
+TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli delegate)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
@@ -55,7 +57,7 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard ben
 PY_GEN = python/clave/_generated
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py ## library, plugin and command line tool
 
 # ---- generated sources, rewritten only when what they come from changed
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
@@ -103,9 +105,12 @@ $(INTERNAL): $(LIB_OBJ)
 $(BUILD)/libclave_main.a: $(MAIN_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+# Drivers, and what is found once a process, stay where a host unloads a plugin: so does the library (nodelete).
 $(BUILD)/libclave.so: $(LIB_OBJ)
-	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
+	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.0
+$(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
+	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so.1 -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
 	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
@@ -119,6 +124,12 @@ $(BUILD)/run_llama: $(BUILD)/obj/examples/llama/run_llama.o $(BUILD)/libclave.a
 $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
+# A host of an earlier release: the headers in its folder go before ours, and nothing of clave is linked.
+$(BUILD)/obj/test/delegate/release_1/%.o: EXTRA = -Itest/delegate/release_1
+$(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/obj/test/delegate/release_1/host.o
+	@mkdir -p $(@D)
+	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka -lpthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+$(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these first, wherever clang-format sorts it.
 $(BUILD)/obj/test/%.o: EXTRA = -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
@@ -130,19 +141,21 @@ $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
 $(BUILD)/fuzz/fuzz_npy $(BUILD)/fuzz/replay_fuzz_npy: $(BUILD)/obj/cli/npy.o
+$(BUILD)/fuzz/fuzz_delegate $(BUILD)/fuzz/replay_fuzz_delegate: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
 # A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
 $(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 # Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
 WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
 $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/obj/test/fault/loop.o $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+$(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
-tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
+tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
@@ -200,6 +213,8 @@ install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PRE
 	install -m 644 $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.0
 	ln -sf libclave.so.0 $(DESTDIR)$(LIBDIR)/libclave.so
+	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
 clean: ## removes build/

@@ -492,7 +492,10 @@ static clave_status make_program(clave_builder *b, program **out) {
   text bytes = {0};
   clave_status st = number_all(b);
   if (!st) st = encode_flatbuffer(&b->ir, &bytes);
-  if (!st) st = program_create(bytes.data, bytes.size, b->constants.items, b->constants.count, out);
+  if (!st)
+    st = program_create(bytes.data, bytes.size,
+                        &(constant_source){.list = b->constants.items, .n = b->constants.count},
+                        out);
   text_free(&bytes);
   return st;
 }

@@ -15,10 +15,11 @@ typedef struct device_list {
   clave_device_info *infos;
   int count; /* with the CPU backend, the last */
   int n_opencl;
-  int best;         /* of the OpenCL ones; -1: none */
-  int preferred;    /* where none is named: an index in infos */
-  const char *hint; /* why there is none */
-  mem_pool *texts;  /* owned */
+  int best;            /* of the OpenCL ones; -1: none */
+  int preferred;       /* where none is named: an index in infos */
+  const char *hint;    /* why there is none */
+  mem_pool *texts;     /* owned */
+  unsigned generation; /* of the process that found the drivers */
 } device_list;
 
 static void describe(const backend_info *b, int index, clave_device_info *out) {
@@ -84,6 +85,7 @@ static void free_list(device_list *l) {
 static clave_status fill_list(device_list *l, const char *folder) {
   const backend_info *found = NULL;
   opencl_keep_files_in(folder);
+  l->generation = process_generation();
   TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
   l->count = l->n_opencl + 1;
   l->infos = calloc((size_t)l->count, sizeof *l->infos);
@@ -234,6 +236,23 @@ static clave_status choose(const char *spec, int *chosen, int *count) {
 
 /* ---------------------------------------------------------------- opening */
 
+/* Drivers have threads and connections that a forked process lacks; calls would wait for ever. */
+static clave_status check_drivers(void) {
+  const device_list *l;
+  TRY(get_list(&l));
+  if (l->generation == process_generation()) return NULL;
+  return INVALID(
+      "OpenCL was in use before this process was forked, which drivers do not survive: fork before "
+      "the first use of clave, start a program (exec), or open cpu");
+}
+
+clave_status device_check_process(const clave_device *d) {
+  if (d->generation == process_generation()) return NULL;
+  return INVALID(
+      "this process was forked after the device was opened, which threads and drivers do not "
+      "survive: open a device, and make sessions, behind the fork");
+}
+
 /* What a device is opened with. */
 typedef struct opening {
   clave_device_options options;
@@ -243,6 +262,7 @@ typedef struct opening {
 static clave_status open_one(int index, const opening *with, const char *cache_dir, backend **out) {
   const clave_device_options *o = &with->options;
   if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
+  TRY(check_drivers());
   const char *kernels = o->kernel_dir;
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
   opencl_options co = {.cache_dir = cache_dir,
@@ -259,6 +279,7 @@ static clave_status open_chosen(int *chosen, int n, const opening *with, clave_d
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
   d->holds = 1;
+  d->generation = process_generation();
   d->set.no_fallback = with->options.no_fallback;
   d->message = with->options.message;
   d->message_ctx = with->options.message_ctx;
@@ -339,7 +360,7 @@ clave_device *clave_device_retain(clave_device *d) {
 }
 
 void clave_device_destroy(clave_device *d) {
-  if (!d || --d->holds > 0) return;
+  if (!d || --d->holds > 0 || d->generation != process_generation()) return;
   device_close_tables(d);
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
   free(d->cache_dir);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
+#include "base/process.h"
 #include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
@@ -14,6 +15,7 @@ struct clave_device {
   atomic_int holds; /* owners: the caller's, sessions, placements */
   device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
+  unsigned generation;          /* of the process that opened it (base/process.h) */
   char *cache_dir;              /* owned; NULL: none */
   text tuned_for[MAX_BACKENDS]; /* owned: what the backends' tuning tables are for */
   clave_message_fn message;     /* the caller's; may be NULL */
@@ -59,6 +61,10 @@ struct clave_session {
   clave_edit_fn edit;
   void *observe_ctx;
 };
+
+/* INVALID: the process was forked after the device was opened. What was made of such a device is
+ * not run, and not taken down either: its memory goes with the process. */
+clave_status device_check_process(const clave_device *d) STATUS_CHECK;
 
 /* The public object of a program, which it owns, also on failure. */
 clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;

@@ -53,6 +53,7 @@ static bool is_in_use(clave_program *c) {
 clave_status clave_program_pack(clave_program *c, clave_device *device,
                                 const clave_session_options *options) {
   packing k = {.program = c, .devices = &device->set};
+  TRY(device_check_process(device));
   if (is_in_use(c)) return INVALID("a program is packed before sessions use it");
   clave_status st = open_packing(&k, options, device);
   if (!st) st = make_forms(&k);

@@ -5,6 +5,7 @@
 #include "api/internal.h"
 #include "clave_builder.h"
 #include "clave_files.h"
+#include "clave_host.h"
 #include "serialize/encode.h"
 
 /* ---------------------------------------------------------------- lifetime */
@@ -62,9 +63,36 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
     }
   }
   program *p;
-  if (!st) st = program_create(flatbuffer, size, data, n, &p);
+  if (!st) st = program_create(flatbuffer, size, &(constant_source){.list = data, .n = n}, &p);
   free(data);
   return st ? st : program_wrap(p, out);
+}
+
+typedef struct name_search {
+  clave_find_fn find;
+  void *ctx;
+  int64_t dims[CLAVE_MAX_RANK]; /* of the last that was found */
+} name_search;
+
+static clave_status find_constant(void *ctx, const char *name, constant_data *c) {
+  name_search *s = ctx;
+  clave_tensor found = clave_tensor_make((clave_dtype)c->type, c->rank, c->dims, NULL);
+  if (!s->find(s->ctx, name, &found)) return INVALID("the caller has no such constant");
+  const tensor t = tensor_from_public(&found);
+  if (t.rank < 0 || t.rank > MAX_RANK) return INVALID("has rank %d, not 0 to %d", t.rank, MAX_RANK);
+  if (!tensor_is_contiguous(&t)) return INVALID("is not contiguous");
+  memcpy(s->dims, found.dims, sizeof s->dims);
+  *c = (constant_data){.type = t.type, .rank = t.rank, .dims = s->dims, .data = found.data};
+  return NULL;
+}
+
+clave_status clave_program_create_by_name(const void *flatbuffer, size_t size, clave_find_fn find,
+                                          void *ctx, clave_program **out) {
+  program *p;
+  name_search s = {.find = find, .ctx = ctx};
+  *out = NULL;
+  TRY(program_create(flatbuffer, size, &(constant_source){.find = find_constant, .ctx = &s}, &p));
+  return program_wrap(p, out);
 }
 
 clave_status clave_program_save(const clave_program *c, const char *path) {

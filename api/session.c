@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_host.h"
 #include "clave_opencl.h"
 
 /* CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G. */
@@ -110,6 +111,7 @@ static clave_status init_session(clave_session *s, const clave_session_options *
 clave_status clave_session_create(clave_program *p, clave_device *device,
                                   const clave_session_options *options, clave_session **out) {
   *out = NULL;
+  TRY(device_check_process(device));
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->program = p;
@@ -125,7 +127,7 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
 }
 
 void clave_session_destroy(clave_session *s) {
-  if (!s) return;
+  if (!s || s->device->generation != process_generation()) return;
   warm_up_destroy(s->warm);
   session_destroy(s->s);
   program_release_executable(s->program, s->stand_in_x);
@@ -148,6 +150,7 @@ static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
 clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
                                      const clave_tensor *value) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   TRY(check_tensor(index, value));
   host_tensor h = {.t = tensor_from_public(value), .data = value->data};
@@ -157,6 +160,7 @@ clave_status clave_session_set_input(clave_session *s, const char *method, uint3
 clave_status clave_session_bind_input(clave_session *s, const char *method, uint32_t index,
                                       const clave_tensor *value) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (!value) return session_bind_input(s->s, m, index, NULL);
   TRY(check_tensor(index, value));
@@ -167,6 +171,7 @@ clave_status clave_session_bind_input(clave_session *s, const char *method, uint
 clave_status clave_session_bind_output(clave_session *s, const char *method, uint32_t index,
                                        void *data, size_t size) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   return session_bind_output(s->s, m, index, data, size);
 }
@@ -183,6 +188,7 @@ static clave_status check_answers(const clave_session *s) {
 clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
                                           const clave_tensor *shape, void *memory, size_t offset) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_input(s->s, m, index, NULL);
   TRY(check_answers(s));
@@ -194,6 +200,7 @@ clave_status clave_session_bind_input_mem(clave_session *s, const char *method, 
 clave_status clave_session_bind_output_mem(clave_session *s, const char *method, uint32_t index,
                                            void *memory, size_t offset, size_t size) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_output(s->s, m, index, NULL, 0);
   TRY(check_answers(s));
@@ -202,6 +209,7 @@ clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
 
 clave_status clave_session_run(clave_session *s, const char *method) {
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (s->warm) warm_up_step(s->warm, &s->s, m);
   TRY(session_run(s->s, m));
@@ -216,34 +224,44 @@ clave_status clave_session_output(clave_session *s, const char *method, uint32_t
   uint32_t m;
   host_tensor h;
   *out = (clave_tensor){0};
+  TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   TRY(session_output(s->s, m, index, &h));
   tensor_to_public(&h.t, h.data, out);
   return NULL;
 }
 
-clave_status clave_session_reset(clave_session *s) { return session_reset(s->s); }
+clave_status clave_session_reset(clave_session *s) {
+  TRY(device_check_process(s->device));
+  return session_reset(s->s);
+}
 
 clave_status clave_session_read_state(clave_session *s, uint32_t index, void *data, size_t size) {
+  TRY(device_check_process(s->device));
   return session_read_state(s->s, index, data, size);
 }
 clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
                                        size_t size) {
+  TRY(device_check_process(s->device));
   return session_write_state(s->s, index, data, size);
 }
 clave_status clave_session_read_state_part(clave_session *s, uint32_t index, size_t from,
                                            void *data, size_t size) {
+  TRY(device_check_process(s->device));
   return session_read_state_part(s->s, index, from, data, size);
 }
 clave_status clave_session_write_state_part(clave_session *s, uint32_t index, size_t from,
                                             const void *data, size_t size) {
+  TRY(device_check_process(s->device));
   return session_write_state_part(s->s, index, from, data, size);
 }
 clave_status clave_session_copy_state_part(clave_session *s, uint32_t index, size_t from, size_t to,
                                            size_t size) {
+  TRY(device_check_process(s->device));
   return session_copy_state_part(s->s, index, from, to, size);
 }
 clave_status clave_session_resize(clave_session *s, const char *size, int64_t n) {
+  TRY(device_check_process(s->device));
   const ir_program *p = &s->program->p->ir;
   const uint32_t first = p->constants.count + p->n_inputs + p->n_outputs;
   for (uint32_t i = first; i < first + p->n_state; i++) {
@@ -258,6 +276,7 @@ clave_status clave_session_resize(clave_session *s, const char *size, int64_t n)
 }
 
 clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
+  TRY(device_check_process(to->device));
   return session_copy_state(to->s, from->s);
 }
 
@@ -323,6 +342,29 @@ clave_status clave_session_block(const clave_session *s, const char *method, uin
                           .last = b.last,
                           .node = b.node};
   return sized_write(&own, info, SIZED(clave_block_info, node));
+}
+
+typedef struct timing_reader {
+  clave_timing_fn each;
+  void *ctx;
+} timing_reader;
+
+static void relay_timing(void *ctx, const session_timing *t) {
+  const timing_reader *r = ctx;
+  const clave_timing own = {.size = sizeof own,
+                            .kind = (clave_timing_kind)t->kind,
+                            .node = t->node,
+                            .op = t->op,
+                            .name = t->name,
+                            .device = t->device,
+                            .start_ns = t->start_ns,
+                            .end_ns = t->end_ns};
+  r->each(r->ctx, &own);
+}
+
+clave_status clave_session_timings(const clave_session *s, clave_timing_fn each, void *ctx) {
+  timing_reader r = {each, ctx};
+  return session_timings(s->s, relay_timing, &r);
 }
 
 clave_status clave_session_write_profile(const clave_session *s, const char *path) {

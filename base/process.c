@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/threads.h"
 
 extern char **environ;
 
@@ -28,6 +30,17 @@ void environment_set(const char *name, const char *value) {
 
 long process_number(void) { return (long)getpid(); }
 unsigned long user_number(void) { return (unsigned long)geteuid(); }
+
+static unsigned generation;
+
+static void count_generation(void) { generation++; } /* in the child, which has one thread */
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, count_generation); }
+
+unsigned process_generation(void) {
+  static once watched;
+  once_run(&watched, watch_forks);
+  return generation;
+}
 
 /* ---------------------------------------------------------------- the helper */
 

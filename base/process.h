@@ -12,6 +12,10 @@
 void environment_set(const char *name, const char *value);
 long process_number(void);
 unsigned long user_number(void);
+/* How often this process was forked off since its program was started, as far as this was asked
+ * before: threads, and what drivers hold, are not there any more in another generation than they
+ * were made in. */
+unsigned process_generation(void);
 
 /* The command line tool that belongs to this library: CLAVE_HELPER ("off": none), else `clave`
  * beside the library or the program that holds it, else in bin beside its folder; never by PATH.

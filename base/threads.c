@@ -62,12 +62,70 @@ bool mutex_lock_within(mutex *m, int timeout_ms) {
 }
 void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
 
+/* ---------------------------------------------------------------- gates */
+
+struct gate {
+  pthread_mutex_t m;
+  pthread_cond_t changed;
+  bool open;
+};
+
+static bool init_gate(gate *g) {
+  pthread_condattr_t attributes;
+  if (pthread_mutex_init(&g->m, NULL) != 0) return false;
+  bool good = pthread_condattr_init(&attributes) == 0;
+  if (good) {
+    good = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(&g->changed, &attributes) == 0;
+    (void)pthread_condattr_destroy(&attributes);
+  }
+  if (!good) (void)pthread_mutex_destroy(&g->m);
+  return good;
+}
+
+clave_status gate_create(gate **out) {
+  gate *g = *out = calloc(1, sizeof *g);
+  if (g && init_gate(g)) return NULL;
+  free(g);
+  *out = NULL;
+  return status_no_memory();
+}
+
+void gate_destroy(gate *g) {
+  if (!g) return;
+  (void)pthread_cond_destroy(&g->changed);
+  (void)pthread_mutex_destroy(&g->m);
+  free(g);
+}
+
+void gate_set(gate *g, bool open) {
+  (void)pthread_mutex_lock(&g->m);
+  g->open = open;
+  if (open) (void)pthread_cond_broadcast(&g->changed);
+  (void)pthread_mutex_unlock(&g->m);
+}
+
+bool gate_wait(gate *g, int timeout_ms) {
+  const int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
+  const struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+                                 .tv_nsec = (long)(end % 1000000000)};
+  int code = 0;
+  (void)pthread_mutex_lock(&g->m);
+  while (!g->open && code == 0)
+    code = timeout_ms < 0 ? pthread_cond_wait(&g->changed, &g->m)
+                          : pthread_cond_timedwait(&g->changed, &g->m, &until);
+  const bool open = g->open;
+  (void)pthread_mutex_unlock(&g->m);
+  return open;
+}
+
 /* ---------------------------------------------------------------- threads */
 
 struct thread {
   pthread_t id;
   void (*body)(void *ctx);
   void *ctx;
+  pid_t process;
 };
 
 static void *run_thread(void *arg) {
@@ -80,7 +138,7 @@ clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
   sigset_t all, before;
   thread *t = *out = malloc(sizeof *t);
   if (!t) return status_no_memory();
-  *t = (thread){.body = body, .ctx = ctx};
+  *t = (thread){.body = body, .ctx = ctx, .process = getpid()};
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* which the thread inherits */
   int code = pthread_create(&t->id, NULL, run_thread, t);
@@ -90,6 +148,8 @@ clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
   *out = NULL;
   return status_new(STATUS_NO_MEMORY, "the system refuses a thread (error %d)", code);
 }
+
+bool thread_is_here(const thread *t) { return t->process == getpid(); }
 
 void thread_join(thread *t) {
   if (!t) return;

@@ -22,10 +22,18 @@ bool mutex_try_lock(mutex *m);                    /* false: another thread has i
 bool mutex_lock_within(mutex *m, int timeout_ms); /* false: another thread has had it for so long */
 void mutex_unlock(mutex *m);
 
+/* Closed at first. Any thread opens and closes it; any number wait until it is open. */
+typedef struct gate gate;
+clave_status gate_create(gate **out) STATUS_CHECK;
+void gate_destroy(gate *g); /* takes NULL */
+void gate_set(gate *g, bool open);
+bool gate_wait(gate *g, int timeout_ms); /* false: it stayed closed for so long; < 0: no limit */
+
 /* A thread that runs body(ctx) once. Signals are left to the process's other threads. */
 typedef struct thread thread;
 clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) STATUS_CHECK;
-void thread_join(thread *t); /* waits for its end and frees it; takes NULL */
+bool thread_is_here(const thread *t); /* false: this process was forked after it was made */
+void thread_join(thread *t);          /* waits for its end and frees it; takes NULL */
 
 /* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the
  * CPUs the process may use; an invalid CLAVE_THREADS is an error. Fewer workers are made when the

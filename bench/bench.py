@@ -1,8 +1,8 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, memory, indexing, attention, models, compiled, tokenizers, llm, sampler, llama, export.
---check writes nothing, and fails where a row is over its bound.
+overhead, startup, session, delegate, memory, indexing, attention, models, compiled, tokenizers, llm, sampler, llama,
+export. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -266,6 +266,18 @@ def bench_session(args):
     return [head + "| should be at most |", "|---|---|---|---|---|---|", *rows]
 
 
+def bench_delegate(args):
+    """A run through the plugin above the same by clave's own functions: several processes, as for the overhead."""
+    rows = []
+    runs = [tool(args, "delegate", args.build / "libclave_delegate.so", 51) for _ in range(5)]
+    for what, key in (("a run", "us"), ("input and output bound, a run", "bound_us")):
+        plain, ours = (statistics.median(r[f"{who}_{key}"] for r in runs) for who in ("plain", "delegate"))
+        above = statistics.median(r[f"delegate_{key}"] - r[f"plain_{key}"] for r in runs)
+        rows.append(f"| {what} | {plain:.2f} | {ours:.2f} | {above:.2f} | 5 |")
+    head = "| a softmax of four numbers, µs | clave | through the plugin | above | should be at most |"
+    return [head, "|---|---|---|---|---|", *rows]
+
+
 def bench_memory(args):
     """Peak memory of a model with large weights, beyond the same model with small ones (the same kernels)."""
     import torch
@@ -334,6 +346,7 @@ BENCHES = {
     "launch": bench_launch,
     "startup": bench_startup,
     "session": bench_session,
+    "delegate": bench_delegate,
     "memory": bench_memory,
     "indexing": bench_indexing,
     "attention": bench_attention,

@@ -8,6 +8,7 @@ BOUNDED = {
     "launch": [3],
     "startup": [1],
     "session": [4],
+    "delegate": [3],
     "memory": [3],
     "indexing": [3],
     "models": [2],
@@ -17,7 +18,7 @@ BOUNDED = {
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
-TIMES = {"overhead", "startup", "session", "models", "compiled", "sampler"}
+TIMES = {"overhead", "startup", "session", "delegate", "models", "compiled", "sampler"}
 
 
 def cells(line):

@@ -39,7 +39,10 @@ def pairs(r, build, env):
 
 def c_suite(r, build, env=None, with_pairs=True):
     """The C tests."""
-    others = [Job([b], env) for b in tests_in(build) if "test_opencl" not in b]
+    more = (
+        {"CLAVE_TEST_SEQUENCES": "100000", "CLAVE_TEST_RUNS": "1000"} if r.everything else {"CLAVE_TEST_TURN": r.turn}
+    )
+    others = [Job([b], (env or {}) | more) for b in tests_in(build) if "test_opencl" not in b]
     r.run_all([*(pairs(r, build, env or {}) if with_pairs else []), *others])
 
 

@@ -202,6 +202,15 @@ typedef struct session_memory {
   uint64_t constant_bytes_in_place; /* of the constants */
 } session_memory;
 void session_memory_use(const session *s, session_memory *out);
+/* A command of the last run. */
+typedef struct session_timing {
+  int kind; /* 0: a node, 1: a copy on a device, 2: a transfer between devices */
+  uint32_t node;
+  const char *op, *name, *device; /* borrowed from the session */
+  int64_t start_ns, end_ns;
+} session_timing;
+clave_status session_timings(const session *s, void (*each)(void *ctx, const session_timing *t),
+                             void *ctx) STATUS_CHECK;
 /* The last run as Chrome trace events. */
 clave_status session_write_trace(const session *s, const char *path) STATUS_CHECK;
 

@@ -32,11 +32,24 @@ clave_status trace_finish(session *s) {
   return NULL;
 }
 
-static void write_event(const session *s, json_writer *j, const trace_event *e) {
-  static const char *const kinds[] = {"op", "copy", "transfer"};
+static const char *const kinds[] = {"op", "copy", "transfer"};
+
+static session_timing describe_event(const session *s, const trace_event *e) {
   const graph *g = &s->x->methods[e->method].g;
   const bool inside = e->instruction < g->n;
   const ir_instruction *ins = inside ? &g->instructions[e->instruction] : NULL;
+  return (session_timing){
+      .kind = (int)e->kind,
+      .node = inside ? g->source[e->instruction] : g->n,
+      .op = e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind],
+      .name = inside ? ins->name : "state update",
+      .device = s->devices.backends[e->backend]->info.name,
+      .start_ns = e->start_ns,
+      .end_ns = e->end_ns};
+}
+
+static void write_event(const session *s, json_writer *j, const trace_event *e) {
+  const session_timing t = describe_event(s, e);
   emit_record(j, NULL);
   emit_string(j, "ph", "X");
   emit_integer(j, "pid", 1);
@@ -44,10 +57,10 @@ static void write_event(const session *s, json_writer *j, const trace_event *e) 
   emit_decimal(j, "ts", (double)e->start_ns * 1e-3, 3);
   emit_decimal(j, "dur", (double)(e->end_ns - e->start_ns) * 1e-3, 3);
   emit_string(j, "cat", kinds[e->kind]);
-  emit_string(j, "name", e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
+  emit_string(j, "name", t.op);
   emit_object(j, "args");
-  emit_string(j, "node", inside ? ins->name : "state update");
-  emit_size(j, "index", inside ? g->source[e->instruction] : g->n);
+  emit_string(j, "node", t.name);
+  emit_size(j, "index", t.node);
   emit_end_object(j);
   emit_end_object(j);
 }
@@ -75,8 +88,22 @@ static clave_status write_text(const char *path, const text *t) {
   return st;
 }
 
+static clave_status check_profiled(const session *s) {
+  return s->options.profile ? NULL : INVALID("the session was made without profiling");
+}
+
+clave_status session_timings(const session *s, void (*each)(void *ctx, const session_timing *t),
+                             void *ctx) {
+  TRY(check_profiled(s));
+  for (uint32_t i = 0; i < s->n_events; i++) {
+    const session_timing t = describe_event(s, &s->events[i]);
+    each(ctx, &t);
+  }
+  return NULL;
+}
+
 clave_status session_write_trace(const session *s, const char *path) {
-  if (!s->options.profile) return INVALID("the session was made without profiling");
+  TRY(check_profiled(s));
   text t = {0};
   json_writer j = {.out = &t};
   emit_array(&j, NULL);

@@ -12,6 +12,7 @@ clave_status alloc_constants(program *p) {
 clave_status bind_constant(program *p, uint32_t i, const void *data) {
   size_t bytes;
   if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
+  if (bytes && !data) return INVALID("its data is NULL, expected %zu bytes", bytes);
   p->constants[i] = bytes ? data : NULL;
   if (bytes == 0 || (uintptr_t)data % dtype_size(p->types[i].type) == 0) return NULL;
   void *copy = mem_pool_alloc(p->pool, bytes, 1);

@@ -11,14 +11,25 @@ static bool same_shape(const constant_data *c, const tensor *declared) {
          (t.rank == 0 || memcmp(c->dims, t.dims, (size_t)t.rank * sizeof *t.dims) == 0);
 }
 
-static clave_status bind_given(program *p, const constant_data *constants, size_t n) {
-  if (n != p->ir.constants.count)
-    return INVALID("%zu constants given, the program has %u", n, p->ir.constants.count);
+static clave_status bind_given(program *p, uint32_t i, const constant_source *from) {
+  const tensor want = tensor_stored(&p->types[i]);
+  constant_data c = {.type = want.type, .rank = want.rank, .dims = want.dims};
+  if (from->find) {
+    TRY(from->find(from->ctx, p->ir.constants.items[i].name, &c));
+  } else {
+    c = from->list[i];
+  }
+  if (!same_shape(&c, &p->types[i]))
+    return INVALID("its dtype or shape is not what the program declares");
+  return bind_constant(p, i, c.data);
+}
+
+static clave_status bind_all(program *p, const constant_source *from) {
+  if (!from->find && from->n != p->ir.constants.count)
+    return INVALID("%zu constants given, the program has %u", from->n, p->ir.constants.count);
   TRY(alloc_constants(p));
-  for (uint32_t i = 0; i < n; i++) {
-    clave_status st = same_shape(&constants[i], &p->types[i])
-                          ? bind_constant(p, i, constants[i].data)
-                          : INVALID("its dtype or shape is not what the program declares");
+  for (uint32_t i = 0; i < p->ir.constants.count; i++) {
+    clave_status st = bind_given(p, i, from);
     if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
   }
   p->ir.consts_hash = 0;
@@ -43,19 +54,19 @@ uint32_t needed_version(const ir_program *p) {
 }
 
 static clave_status fill_program(program *p, const void *flatbuffer, size_t size,
-                                 const constant_data *constants, size_t n) {
+                                 const constant_source *from) {
   TRY(decode_flatbuffer(flatbuffer, size, p->pool, &p->ir));
   p->ir.version = needed_version(&p->ir);
   TRY(verify_program(p));
-  return bind_given(p, constants, n);
+  return bind_all(p, from);
 }
 
-clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
-                            size_t n_constants, program **out) {
+clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
+                            program **out) {
   program *p;
   *out = NULL;
   TRY(program_new(&p));
-  clave_status st = fill_program(p, flatbuffer, size, constants, n_constants);
+  clave_status st = fill_program(p, flatbuffer, size, from);
   if (st) {
     program_destroy(p);
     return st;

@@ -117,12 +117,15 @@ static clave_status refuse_folder(const char *path) {
       path);
 }
 
+enum { FORM_BYTES_ALIGNMENT = 64 }; /* of what kernels read as vectors */
+
 static clave_status load_bytes(program *p, const void *clv, size_t size) {
-  if ((uintptr_t)clv % CLV_ALIGNMENT)
-    return INVALID("is not aligned to %d bytes", (int)CLV_ALIGNMENT);
-  if (is_clv(clv, size)) return clv_read(p, clv, size);
-  return first_byte(clv, size) == '{' ? INVALID("is a .json program, expected a .clv")
-                                      : stranger_error(clv, size);
+  if (!is_clv(clv, size))
+    return first_byte(clv, size) == '{' ? INVALID("is a .json program, expected a .clv")
+                                        : stranger_error(clv, size);
+  TRY(clv_read(p, clv, size));
+  if ((uintptr_t)clv % FORM_BYTES_ALIGNMENT) program_drop_forms(p);
+  return NULL;
 }
 
 clave_status program_load_bytes(const void *clv, size_t size, const char *name, program **out) {

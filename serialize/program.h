@@ -62,6 +62,15 @@ typedef struct constant_data {
   const void *data;
 } constant_data;
 
+/* Where constants come from: all in slot order, or each by its name. */
+typedef struct constant_source {
+  const constant_data *list;
+  size_t n;
+  /* Given the stored dtype and shape that the program declares in *c; sets data, perhaps others. */
+  clave_status (*find)(void *ctx, const char *name, constant_data *c); /* NULL: list */
+  void *ctx;
+} constant_source;
+
 /* An empty program, to be filled and destroyed. */
 clave_status program_new(program **out) STATUS_CHECK;
 void program_destroy(program *p); /* takes NULL and half-built ones */
@@ -69,13 +78,13 @@ void program_destroy(program *p); /* takes NULL and half-built ones */
  * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
  */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
-/* Of a .clv's bytes, which are used in place and outlive the program. name: for messages. */
+/* The same from the bytes of a .clv, which are used in place and outlive the program. name: for
+ * messages. */
 clave_status program_load_bytes(const void *clv, size_t size, const char *name,
                                 program **out) STATUS_CHECK;
-/* From the FlatBuffers form (copied) and the constants in slot order (borrowed, not read). Fills in
- * version. */
-clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
-                            size_t n_constants, program **out) STATUS_CHECK;
+/* From the FlatBuffers form (copied) and its constants (borrowed, not read). Fills in version. */
+clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
+                            program **out) STATUS_CHECK;
 /* Gives a program that was made of another its sections and metadata. */
 clave_status program_finish_copy(program *p, const program *from) STATUS_CHECK;
 /* By the ending: .clv, or .json with consts.safetensors beside it (none if there are no constants).

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import runpy
 import subprocess
 import sys
@@ -53,8 +54,74 @@ def test_readme(name, text):
         assert "passes: batch_norm 2\n" in out and "\ndigit: 7\n" in out and "bit for bit" in out
     if name == "embed_opencl":
         assert out.endswith("\nthe bar is a 1\n") or out == "the bar is a 1\n"
+    if name == "host_app":
+        expect_named("\n".join(line for line in out.splitlines() if re.fullmatch(r"\d+ [a-z]+ [01]\.\d+", line)))
     if name == "llama":
         assert out.endswith("\n" + published_story().removeprefix("Once upon a time") + "\n")
+
+
+def expect_named(out):
+    """What each run of host_app prints of some images is what torch's logits say."""
+    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    stored = np.load(DATA / "cifar10" / "logits_resnet20_200.npy").astype(np.float64)
+    rows = [line.split() for line in out.splitlines()]
+    begins = [i for i, row in enumerate(rows) if row[0] == "0"]
+    assert begins
+    for begin, end in itertools.pairwise([*begins, len(rows)]):
+        numbers, labels, probabilities = zip(*rows[begin:end], strict=True)
+        logits = stored[: end - begin]
+        assert len(labels) >= 20 and [int(n) for n in numbers] == list(range(len(labels)))
+        assert list(labels) == [classes[i] for i in logits.argmax(1)]
+        want = np.exp(logits - logits.max(1, keepdims=True))
+        assert np.abs(np.array(probabilities, float) - (want / want.sum(1, keepdims=True)).max(1)).max() < 2e-3
+
+
+@pytest.fixture(scope="module")
+def host_app():
+    """The command of host_app, on 20 images."""
+    run_script(next(blocks(EXAMPLES / "host_app/README.md", "sh"))[1])
+    images = ROOT / "build/host_app.images"
+    images.write_bytes(images.read_bytes()[: 20 * 32 * 32 * 3])
+    command = [ROOT / "build/host_app", ROOT / "build/host_app.weights", images]
+
+    def run(*options, env=(), plugin=ROOT / "build/libclave_delegate.so"):
+        p = subprocess.run(
+            [command[0], "--plugin", plugin, *options, *command[1:]],
+            env=os.environ | {"CLAVE_DEVICE": "cpu"} | dict(env),
+            capture_output=True,
+            text=True,
+        )
+        assert p.returncode == 0, p.stderr
+        expect_named(p.stdout)
+        return p.stderr
+
+    return run
+
+
+@needs_data
+def test_host_app_divides_its_graph(host_app):
+    assert "runs 54 of 56 nodes in 1 part on" in host_app()
+    assert "runs 44 of 56 nodes in 11 parts on" in host_app("--own", "add", "--own", "mean")
+    assert "runs 54 of 56 nodes in 1 part on" in host_app("--opencl")
+    assert "runs 35 of 56 nodes in 20 parts on" in host_app("--opencl", "--own", "conv")
+
+
+@needs_data
+def test_host_app_without_clave(host_app, tmp_path):
+    assert "note: no plugin" in host_app(plugin=tmp_path / "no.so")
+    assert "note: no plugin" in host_app(plugin="libc.so.6")
+    assert "note: clave: no device 'opencl:99'" in host_app(env={"CLAVE_DEVICE": "opencl:99"})
+
+
+@needs_data
+@pytest.mark.parametrize("options", [(), ("--opencl",)])
+def test_host_app_loses_its_device(host_app, stub, options):
+    """At some calls of OpenCL, from the first on: while it opens, builds kernels, runs."""
+    env = stub | {"CLAVE_DEVICE": "opencl"}
+    assert "runs 54 of 56" in host_app(*options, env=env)  # what follows has its kernels in the cache
+    notes = [host_app(*options, env=env | {"CLAVE_STUB_LOST_AT": str(n)}) for n in (0, 40, 250, 400)]
+    assert all("note:" in text for text in notes)
+    assert sum("going on without clave" in text for text in notes) >= 2
 
 
 def example(name, file="model.py"):

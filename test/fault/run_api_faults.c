@@ -12,6 +12,7 @@
 #include "clave_builder.h"
 #include "clave_debug.h"
 #include "clave_files.h"
+#include "clave_host.h"
 #include "test/fault/net.h"
 
 enum { MAX_CONSTANTS = 64, MAX_STATES = 8, PATH_SIZE = 512 };
@@ -23,7 +24,7 @@ typedef struct life {
   clave_tensors *data;
   clave_session *session, *other;
   clave_placement *places;
-  uint32_t n_observed;
+  uint32_t n_observed, n_timings;
   float result[1024]; /* the first output, bound */
 } life;
 
@@ -96,6 +97,27 @@ static void *read_whole(const char *path, size_t *size) {
   return *size && *size < sizeof bytes ? bytes : NULL;
 }
 
+/* The constant of that name in the program that was loaded. */
+static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+  const life *l = ctx;
+  clave_tensor_info slot = {.size = sizeof slot};
+  for (uint32_t i = 0; i < MAX_CONSTANTS; i++) {
+    clave_status st = clave_program_slot(l->program, i, &slot);
+    const bool found = !st && strcmp(slot.name, name) == 0;
+    if (found) st = clave_program_constant(l->program, i, constant);
+    clave_status_free(st);
+    if (found || st) return found && !st;
+  }
+  return false;
+}
+
+static clave_status make_by_name(life *l, const uint8_t *flatbuffer, size_t size) {
+  clave_program *p;
+  TRY(clave_program_create_by_name(flatbuffer, size, find_constant, l, &p));
+  clave_program_destroy(p);
+  return NULL;
+}
+
 static clave_status make_program(life *l) {
   clave_tensor constants[MAX_CONSTANTS];
   clave_program_info info = {.size = sizeof info};
@@ -104,6 +126,7 @@ static clave_status make_program(life *l) {
     TRY(clave_program_constant(l->program, i, &constants[i]));
   size_t size;
   const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path, &size), &size);
+  TRY(make_by_name(l, bytes, size));
   return clave_program_create(bytes, size, constants, info.n_constants, &l->made);
 }
 
@@ -227,6 +250,11 @@ static clave_status describe_blocks(const clave_session *s) {
   return NULL;
 }
 
+static void count_timing(void *ctx, const clave_timing *t) {
+  life *l = ctx;
+  l->n_timings += t->end_ns >= t->start_ns;
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
@@ -235,6 +263,7 @@ static clave_status use_sessions(life *l) {
   TRY(clave_session_edit(l->session, edit, l));
   TRY(run(l->session, l));
   TRY(describe_blocks(l->session));
+  TRY(clave_session_timings(l->session, count_timing, l));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));
   TRY(place(l));
@@ -287,6 +316,7 @@ static const char *wrong_life(void *ctx) {
   if (strcmp(info.metadata, "{\"a\": 1}") != 0) return "the metadata is not what was set";
   if (clave_program_section(l->saved, "MORE", &size)) return "a removed section is there";
   if (!l->n_observed) return "nothing was observed";
+  if (!l->n_timings) return "no times";
   if (!right_output(l->session, l->data)) return "the output is wrong";
   return right_output(l->other, l->data) ? NULL : "the other session's output is wrong";
 }

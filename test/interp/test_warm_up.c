@@ -9,12 +9,12 @@
 
 /* ---------------------------------------------------------------- the device */
 
-static struct gate {
+static struct held {
   atomic_bool is_open;  /* kernels build at once; else until it is, or progress says no */
   atomic_bool is_built; /* what is_built says; building sets it */
   atomic_int n_builds, n_built, n_stopped;
   status_code failure; /* of prepare */
-} gate;
+} held;
 
 static clave_status gate_request(stream *s, const recording *r) {
   (void)s;
@@ -24,30 +24,30 @@ static clave_status gate_request(stream *s, const recording *r) {
 
 static clave_status gate_build_all(stream *s, build_progress progress, void *ctx) {
   (void)s;
-  gate.n_builds++;
-  while (!gate.is_open) {
+  held.n_builds++;
+  while (!held.is_open) {
     if (!progress(ctx, 0, 1)) {
-      gate.n_stopped++;
+      held.n_stopped++;
       return NULL;
     }
     (void)usleep(500);
   }
-  gate.is_built = true;
-  gate.n_built++;
+  held.is_built = true;
+  held.n_built++;
   return NULL;
 }
 
 static bool gate_is_built(stream *s, const recording *r) {
   (void)s;
   (void)r;
-  return gate.is_built;
+  return held.is_built;
 }
 
 static clave_status gate_prepare(stream *s, const recording *r, void **state) {
   (void)s;
   (void)r;
   (void)state;
-  return gate.failure ? status_new(gate.failure, "no kernel today") : NULL;
+  return held.failure ? status_new(held.failure, "no kernel today") : NULL;
 }
 
 static backend *open_gated(void) {
@@ -113,9 +113,9 @@ static void take_note(void *ctx, const char *line) {
 static opened *open_walk(void) {
   opened *o = calloc(1, sizeof *o);
   assert_non_null(o);
-  gate.is_open = gate.is_built = false;
-  gate.n_builds = gate.n_built = gate.n_stopped = 0;
-  gate.failure = STATUS_OK;
+  held.is_open = held.is_built = false;
+  held.n_builds = held.n_built = held.n_stopped = 0;
+  held.failure = STATUS_OK;
   o->prog = program_of(walk);
   o->devices[0] = open_gated();
   good(cpu_backend_create(1, &o->devices[1]));
@@ -207,7 +207,7 @@ static void moves_when_ready(void **state) {
   (void)state;
   opened *o = open_walk();
   for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
-  gate.is_open = true;
+  held.is_open = true;
   run_until_moved(o, 3, 5);
   for (int i = 0; i < 3; i++)
     run_walk(o, i, 5 + i, false); /* as any session: it builds and waits */
@@ -219,11 +219,11 @@ static void moves_when_ready(void **state) {
 static void later_schedules_are_prepared(void **state) {
   (void)state;
   opened *o = open_walk();
-  gate.is_open = true;
+  held.is_open = true;
   run_until_moved(o, 3, 5);
-  int builds = gate.n_builds;
+  int builds = held.n_builds;
   run_walk(o, 3, 5, false);
-  assert_int_equal(gate.n_builds, builds);
+  assert_int_equal(held.n_builds, builds);
   assert_true(builds >= 2);
   close_walk(o);
 }
@@ -232,7 +232,7 @@ static void later_schedules_are_prepared(void **state) {
 static void other_sizes_move_too(void **state) {
   (void)state;
   opened *o = open_walk();
-  gate.is_open = true;
+  held.is_open = true;
   for (int64_t m = 1; m < 6000 && !has_moved(o); m++) {
     run_walk(o, m % 9, m, true); /* no size comes twice */
     (void)usleep(500);
@@ -245,18 +245,18 @@ static void other_sizes_wait_for_kernels(void **state) {
   (void)state;
   opened *o = open_walk();
   run_walk(o, 3, 5, false);
-  gate.is_open = true;
-  wait_for(&gate.n_built, 1); /* up to the item */
-  gate.is_open = false;
-  while (gate.n_builds < 2) run_walk(o, 3, 5, false);
-  gate.is_open = true;
-  wait_for(&gate.n_built, 3); /* all of it */
-  gate.is_open = gate.is_built = false;
+  held.is_open = true;
+  wait_for(&held.n_built, 1); /* up to the item */
+  held.is_open = false;
+  while (held.n_builds < 2) run_walk(o, 3, 5, false);
+  held.is_open = true;
+  wait_for(&held.n_built, 3); /* all of it */
+  held.is_open = held.is_built = false;
   for (int i = 0; i < 20; i++) {
     run_walk(o, 3, 6, false);
     (void)usleep(500);
   }
-  gate.is_open = true;
+  held.is_open = true;
   run_until_moved(o, 3, 6);
   close_walk(o);
 }
@@ -268,7 +268,7 @@ static void arguments_move(void **state) {
   float v[6], *large = aligned_alloc(4096, MAX_M * sizeof *large);
   host_tensor before, after;
   good(session_bind_output(o->answers, 0, 2, v, sizeof v));
-  gate.is_open = true;
+  held.is_open = true;
   run_walk(o, 3, 5, false);
   good(session_output(o->answers, 0, 0, &before));
   for (int i = 0; i < 6000 && !has_moved(o); i++) {
@@ -294,16 +294,16 @@ static void arguments_move(void **state) {
 static void errors_leave_it_on_the_cpu(void **state) {
   (void)state;
   opened *o = open_walk();
-  gate.failure = STATUS_DEVICE;
-  gate.is_open = true;
+  held.failure = STATUS_DEVICE;
+  held.is_open = true;
   for (int i = 0; i < 6000 && !o->n_notes; i++) {
     run_walk(o, 3, 5, false);
     (void)usleep(500);
   }
   assert_non_null(strstr(o->note, "a gate cannot be made ready (no kernel today; "));
-  int builds = gate.n_builds;
+  int builds = held.n_builds;
   for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
-  assert_int_equal(gate.n_builds, builds);
+  assert_int_equal(held.n_builds, builds);
   assert_int_equal(o->n_notes, 1);
   close_walk(o);
 }
@@ -312,8 +312,8 @@ static void errors_leave_it_on_the_cpu(void **state) {
 static void ops_that_do_not_build_move(void **state) {
   (void)state;
   opened *o = open_walk();
-  gate.failure = STATUS_UNSUPPORTED;
-  gate.is_open = true;
+  held.failure = STATUS_UNSUPPORTED;
+  held.is_open = true;
   run_until_moved(o, 3, 5);
   assert_non_null(strstr(o->note, "cannot run on a gate (no kernel today)"));
   node_placement rows[8];
@@ -327,7 +327,7 @@ static void ops_that_do_not_build_move(void **state) {
 static void bad_inputs_change_nothing(void **state) {
   (void)state;
   opened *o = open_walk();
-  gate.is_open = true;
+  held.is_open = true;
   for (int i = 0; i < 3; i++) { /* inputs are missing */
     warm_up_step(o->w, &o->answers, 0);
     clave_status st = session_run(o->answers, 0);
@@ -355,11 +355,11 @@ static void destroying_stops_it(void **state) {
   (void)state;
   opened *o = open_walk();
   run_walk(o, 3, 5, false);
-  wait_for(&gate.n_builds, 1);
+  wait_for(&held.n_builds, 1);
   int64_t start = clock_ns();
   close_walk(o);
   assert_true(clock_ns() - start < INT64_C(5000000000));
-  assert_int_equal(gate.n_stopped, 1);
+  assert_int_equal(held.n_stopped, 1);
   close_walk(open_walk()); /* no run at all */
   warm_up_destroy(NULL);
 }

@@ -300,7 +300,8 @@ static inline clave_status sample_program(const char *json_text, program **out) 
   TRY(mem_pool_create(&pool));
   clave_status st = decode_json(json_text, strlen(json_text), pool, &ir);
   if (!st) st = encode_flatbuffer(&ir, &bytes);
-  if (!st) st = program_create(bytes.data, bytes.size, constants, 2, out);
+  if (!st)
+    st = program_create(bytes.data, bytes.size, &(constant_source){.list = constants, .n = 2}, out);
   text_free(&bytes);
   mem_pool_destroy(pool);
   return st;

@@ -39,11 +39,13 @@ static void test_create(void **state) {
   const constant_data wrong[2] = {{DTYPE_F32, 2, dims, sample_weights},
                                   {DTYPE_I64, 1, dims, sample_start}};
   text bytes = encode_sample();
-  expect_error(program_create(bytes.data, bytes.size, wrong, 2, &p),
-               "dtype or shape is not what the program declares; constant 0 ('w')");
+  expect_error(
+      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 2}, &p),
+      "dtype or shape is not what the program declares; constant 0 ('w')");
   assert_null(p);
-  expect_error(program_create(bytes.data, bytes.size, wrong, 1, &p),
-               "1 constants given, the program has 2");
+  expect_error(
+      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 1}, &p),
+      "1 constants given, the program has 2");
   text_free(&bytes);
 }
 
@@ -331,7 +333,8 @@ static program *make_other(float first) {
   program *p = make_sample(), *other;
   text bytes = {0};
   expect_good(encode_flatbuffer(&p->ir, &bytes));
-  expect_good(program_create(bytes.data, bytes.size, constants, 2, &other));
+  expect_good(program_create(bytes.data, bytes.size, &(constant_source){.list = constants, .n = 2},
+                             &other));
   text_free(&bytes);
   program_destroy(p);
   return other;

@@ -1,0 +1,120 @@
+/* Handles: numbers that rise and are never given twice, in a table that is sorted by them. So a
+ * number that a host made up, or kept too long, is found to stand for nothing. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "delegate/objects.h"
+
+typedef struct entry {
+  clave_delegate_handle handle; /* serial << KIND_BITS | kind */
+  object *o;
+} entry;
+
+enum { KIND_BITS = 2 };
+
+static struct {
+  atomic_flag lock; /* held for a search or a move of entries */
+  uint64_t serial;
+  entry *entries; /* owned; ascending; freed with the last, so that a host can unload the library */
+  size_t n, capacity;
+} table = {.lock = ATOMIC_FLAG_INIT};
+
+static void lock_table(void) {
+  while (atomic_flag_test_and_set_explicit(&table.lock, memory_order_acquire)) (void)sched_yield();
+}
+static void unlock_table(void) { atomic_flag_clear_explicit(&table.lock, memory_order_release); }
+
+static const char *const names[] = {"no handle", "a device", "a program", "an instance"};
+
+/* NULL: there is none. Under the lock, as are those below. */
+static entry *find_entry(clave_delegate_handle h) {
+  size_t low = 0, high = table.n;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (table.entries[middle].handle < h)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < table.n && table.entries[low].handle == h ? &table.entries[low] : NULL;
+}
+
+static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
+  const char *want = names[kind], *is = names[h & ((1 << KIND_BITS) - 1)];
+  if (h == 0) return INVALID("handle 0 is none, expected %s", want);
+  if ((handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind)
+    return INVALID("handle %llu is %s, expected %s", (unsigned long long)h, is, want);
+  return INVALID("handle %llu stands for nothing: it was closed before, or never given",
+                 (unsigned long long)h);
+}
+
+clave_status handle_give(handle_kind kind, object *o, clave_delegate_handle *out) {
+  lock_table();
+  const bool room = array_reserve(&table.entries, &table.capacity, table.n + 1, sizeof(entry));
+  if (room) {
+    *out = ++table.serial << KIND_BITS | (uint64_t)kind;
+    table.entries[table.n++] = (entry){*out, o};
+    o->holds++;
+  }
+  unlock_table();
+  return room ? NULL : status_no_memory();
+}
+
+clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {
+  object *o = NULL;
+  lock_table();
+  entry *e = find_entry(h);
+  if (e && (handle_kind)(h & ((1 << KIND_BITS) - 1)) == kind) {
+    o = e->o;
+    o->holds++;
+  }
+  unlock_table();
+  memcpy(out, &o, sizeof o);
+  return o ? NULL : no_such(kind, h);
+}
+
+static object *remove_entry(handle_kind kind, clave_delegate_handle h) {
+  entry *e = find_entry(h);
+  if (!e || (handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind) return NULL;
+  object *o = e->o;
+  memmove(e, e + 1, (size_t)(&table.entries[table.n] - (e + 1)) * sizeof *e);
+  if (--table.n == 0) {
+    free(table.entries);
+    table.entries = NULL;
+    table.capacity = 0;
+  }
+  return o;
+}
+
+clave_status handle_close(handle_kind kind, clave_delegate_handle h) {
+  lock_table();
+  object *o = remove_entry(kind, h);
+  unlock_table();
+  if (!o) return no_such(kind, h);
+  object_release(o);
+  return NULL;
+}
+
+void object_hold(object *o) {
+  lock_table();
+  o->holds++;
+  unlock_table();
+}
+
+void object_release(object *o) {
+  if (!o) return;
+  lock_table();
+  const bool last = --o->holds == 0;
+  unlock_table();
+  if (last) o->destroy(o);
+}
+
+clave_status own(clave_status st) {
+  if (!st) return NULL;
+  clave_status mine =
+      status_new((status_code)clave_status_code(st), "%s", clave_status_message(st));
+  clave_status_free(st);
+  return mine;
+}

@@ -1,0 +1,156 @@
+/* Instances: a program on a device with its state, for one call at a time. */
+#include <stdlib.h>
+
+#include "delegate/objects.h"
+
+/* ---------------------------------------------------------------- one call at a time */
+
+clave_status instance_taken(int state) {
+  switch (state) {
+    case INSTANCE_SUBMITTED:
+      return INVALID("a run of the instance was submitted, which is to be waited for first");
+    case INSTANCE_GONE:
+      return INVALID("the instance is destroyed");
+    default:
+      return INVALID("another call is using the instance: one thread at a time");
+  }
+}
+
+/* From idle to `state`; the instance is held. */
+static clave_status take_instance(clave_delegate_handle h, int state, delegate_instance **out) {
+  int is = INSTANCE_IDLE;
+  TRY(handle_take(HANDLE_INSTANCE, h, out));
+  if (atomic_compare_exchange_strong(&(*out)->state, &is, state)) return NULL;
+  object_release(&(*out)->o);
+  *out = NULL;
+  return instance_taken(is);
+}
+
+clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) {
+  TRY(take_instance(h, INSTANCE_BUSY, out));
+  atomic_store(&(*out)->cancelled, false);
+  return NULL;
+}
+
+void instance_leave(delegate_instance *in) {
+  atomic_store(&in->state, INSTANCE_IDLE);
+  object_release(&in->o);
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+static void destroy_instance(object *o) {
+  delegate_instance *in = (delegate_instance *)o;
+  instance_stop_worker(in);
+  clave_session_destroy(in->s);
+  object_release(in->program ? &in->program->o : NULL);
+  object_release(in->device ? &in->device->o : NULL);
+  free(in);
+}
+
+static bool is_cancelled(void *ctx) {
+  delegate_instance *in = ctx;
+  return atomic_load(&in->cancelled);
+}
+
+static clave_status create_session(delegate_instance *in) {
+  const clave_delegate_instance_options *o = &in->options;
+  const clave_session_options options = {.size = sizeof options,
+                                         .memory_budget = o->memory_budget,
+                                         .fast = o->fast,
+                                         .allow_custom_kernels = o->allow_custom_kernels,
+                                         .seed = o->seed,
+                                         .profile = o->event && o->node_events,
+                                         .progress = o->progress,
+                                         .progress_ctx = o->progress_ctx,
+                                         .cancel = is_cancelled,
+                                         .cancel_ctx = in};
+  return own(clave_session_create(in->program->p, in->device->d, &options, &in->s));
+}
+
+static clave_status init_instance(delegate_instance *in, clave_delegate_handle program,
+                                  clave_delegate_handle device) {
+  TRY(handle_take(HANDLE_PROGRAM, program, &in->program));
+  TRY(handle_take(HANDLE_DEVICE, device, &in->device));
+  return create_session(in);
+}
+
+clave_status delegate_create(clave_delegate_handle program, clave_delegate_handle device,
+                             const clave_delegate_instance_options *options,
+                             clave_delegate_handle *instance) {
+  clave_delegate_instance_options o;
+  TRY_GIVEN(instance);
+  *instance = 0;
+  TRY(sized_read(options, &o, SIZED(clave_delegate_instance_options, progress_ctx)));
+  delegate_instance *in = calloc(1, sizeof *in);
+  if (!in) return status_no_memory();
+  in->o.destroy = destroy_instance;
+  in->options = o;
+  clave_status st = init_instance(in, program, device);
+  if (!st) st = handle_give(HANDLE_INSTANCE, &in->o, instance);
+  if (st) destroy_instance(&in->o);
+  return st;
+}
+
+clave_status delegate_destroy(clave_delegate_handle instance) {
+  delegate_instance *in;
+  if (!instance) return NULL;
+  TRY(take_instance(instance, INSTANCE_GONE, &in));
+  clave_status st = handle_close(HANDLE_INSTANCE, instance);
+  object_release(&in->o);
+  return st;
+}
+
+/* ---------------------------------------------------------------- state */
+
+/* Runs `call`, which names the session as s, while nobody else uses the instance. */
+#define WITH_SESSION(call)            \
+  delegate_instance *in;              \
+  TRY(instance_enter(instance, &in)); \
+  clave_session *s = in->s;           \
+  clave_status st = own(call);        \
+  instance_leave(in);                 \
+  return st
+
+clave_status delegate_reset(clave_delegate_handle instance) {
+  WITH_SESSION(clave_session_reset(s));
+}
+
+clave_status delegate_resize(clave_delegate_handle instance, const char *size, int64_t n) {
+  TRY_GIVEN(size);
+  WITH_SESSION(clave_session_resize(s, size, n));
+}
+
+clave_status delegate_read_state(clave_delegate_handle instance, uint32_t index, void *data,
+                                 size_t bytes) {
+  if (bytes) TRY_GIVEN(data);
+  WITH_SESSION(clave_session_read_state(s, index, data, bytes));
+}
+
+clave_status delegate_write_state(clave_delegate_handle instance, uint32_t index, const void *data,
+                                  size_t bytes) {
+  if (bytes) TRY_GIVEN(data);
+  WITH_SESSION(clave_session_write_state(s, index, data, bytes));
+}
+
+clave_status delegate_observe(clave_delegate_handle instance, clave_observe_fn each, void *ctx) {
+  WITH_SESSION(clave_session_observe(s, each, ctx));
+}
+
+clave_status delegate_copy_state(clave_delegate_handle to, clave_delegate_handle from) {
+  delegate_instance *a, *b;
+  TRY(instance_enter(to, &a));
+  if (to == from) {
+    instance_leave(a);
+    return NULL;
+  }
+  clave_status st = instance_enter(from, &b);
+  if (!st) {
+    st = a->program == b->program
+             ? own(clave_session_copy_state(a->s, b->s))
+             : INVALID("state is copied between instances of one program, these are of two");
+    instance_leave(b);
+  }
+  instance_leave(a);
+  return st;
+}

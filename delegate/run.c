@@ -1,0 +1,166 @@
+/* Runs: in the caller's thread, or in one of the instance's own; what the host's profiler is told
+ * of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "clave_host.h"
+#include "delegate/objects.h"
+
+/* ---------------------------------------------------------------- a run */
+
+static void relay_timing(void *ctx, const clave_timing *t) {
+  const delegate_instance *in = ctx;
+  const clave_delegate_event e = {
+      .size = sizeof e,
+      .kind = t->kind == CLAVE_TIMING_NODE ? CLAVE_DELEGATE_EVENT_NODE : CLAVE_DELEGATE_EVENT_COPY,
+      .node = t->node,
+      .op = t->op,
+      .name = t->name,
+      .device = t->device,
+      .start_ns = t->start_ns,
+      .end_ns = t->end_ns};
+  in->options.event(in->options.event_ctx, &e);
+}
+
+static clave_status tell_run(delegate_instance *in, const char *method, int64_t start) {
+  clave_device_info info = {.size = sizeof info};
+  const int64_t end = clock_ns();
+  if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->s, relay_timing, in));
+  TRY_CLAVE(clave_device_get_info(in->device->d, &info));
+  const clave_delegate_event e = {.size = sizeof e,
+                                  .kind = CLAVE_DELEGATE_EVENT_RUN,
+                                  .op = "run",
+                                  .name = method ? method : "",
+                                  .device = info.name,
+                                  .start_ns = start,
+                                  .end_ns = end};
+  in->options.event(in->options.event_ctx, &e);
+  return NULL;
+}
+
+static clave_status run(delegate_instance *in, const char *method) {
+  if (!in->options.event) return own(clave_session_run(in->s, method));
+  const int64_t start = clock_ns();
+  TRY_CLAVE(clave_session_run(in->s, method));
+  return tell_run(in, method, start);
+}
+
+clave_status delegate_execute(clave_delegate_handle instance, const char *method) {
+  delegate_instance *in;
+  TRY(instance_enter(instance, &in));
+  clave_status st = run(in, method);
+  instance_leave(in);
+  return st;
+}
+
+/* Unlike other calls it waits for nobody, and is not refused while one is under way. */
+clave_status delegate_cancel(clave_delegate_handle instance) {
+  delegate_instance *in;
+  TRY(handle_take(HANDLE_INSTANCE, instance, &in));
+  if (atomic_load(&in->state) != INSTANCE_IDLE) atomic_store(&in->cancelled, true);
+  object_release(&in->o);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- the worker */
+
+/* The instance whose worker this thread is; NULL. */
+static _Thread_local const delegate_instance *worked_for;
+
+static void work(void *ctx) {
+  delegate_instance *in = ctx;
+  worked_for = in;
+  for (;;) {
+    (void)gate_wait(in->work, -1);
+    gate_set(in->work, false);
+    if (in->leave) return;
+    in->status = run(in, in->method);
+    if (in->done) in->done(in->done_ctx);
+    gate_set(in->over, true);
+  }
+}
+
+static clave_status start_worker(delegate_instance *in) {
+  if (in->worker && !thread_is_here(in->worker))
+    return INVALID(
+        "this process was forked after the instance was made: open a device, and make instances, "
+        "behind the fork");
+  if (in->worker) return NULL;
+  if (!in->work) TRY(gate_create(&in->work));
+  if (!in->over) TRY(gate_create(&in->over));
+  return thread_create(work, in, &in->worker);
+}
+
+void instance_stop_worker(delegate_instance *in) {
+  if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
+  if (in->worker) {
+    in->leave = true;
+    gate_set(in->work, true);
+    thread_join(in->worker);
+  }
+  gate_destroy(in->work);
+  gate_destroy(in->over);
+  free(in->method);
+  status_free(in->status);
+}
+
+static clave_status prepare_run(delegate_instance *in, const char *method) {
+  char *copy = method ? strdup(method) : NULL;
+  if (method && !copy) return status_no_memory();
+  free(in->method);
+  in->method = copy;
+  return start_worker(in);
+}
+
+clave_status delegate_submit(clave_delegate_handle instance, const char *method,
+                             void (*done)(void *ctx), void *ctx) {
+  delegate_instance *in;
+  TRY(instance_enter(instance, &in));
+  clave_status st = prepare_run(in, method);
+  if (st) {
+    instance_leave(in);
+    return st;
+  }
+  in->done = done;
+  in->done_ctx = ctx;
+  gate_set(in->over, false);
+  atomic_store(&in->state, INSTANCE_SUBMITTED);
+  gate_set(in->work, true);
+  object_release(&in->o); /* it cannot be destroyed until it was waited for */
+  return NULL;
+}
+
+/* Of a run that is over: what became of it, for the one call that gets here first. */
+static clave_status finish_run(delegate_instance *in, bool *over) {
+  int is = INSTANCE_SUBMITTED;
+  if (!atomic_compare_exchange_strong(&in->state, &is, INSTANCE_BUSY))
+    return INVALID("another thread has waited for the run");
+  *over = gate_wait(in->over, 0); /* false: another has waited, and submitted the next */
+  clave_status st = NULL;
+  if (*over) {
+    st = in->status;
+    in->status = NULL;
+  }
+  atomic_store(&in->state, *over ? INSTANCE_IDLE : INSTANCE_SUBMITTED);
+  return st;
+}
+
+static clave_status wait_for(delegate_instance *in, int timeout_ms, bool *over) {
+  if (atomic_load(&in->state) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
+    return INVALID("this process was forked while the run was on its way: its parent waits for it");
+  if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
+  if (atomic_load(&in->state) != INSTANCE_SUBMITTED)
+    return INVALID("no run was submitted, or another thread has waited for it");
+  return gate_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
+}
+
+clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool *over) {
+  delegate_instance *in;
+  TRY_GIVEN(over);
+  *over = false;
+  TRY(handle_take(HANDLE_INSTANCE, instance, &in));
+  clave_status st = wait_for(in, timeout_ms, over);
+  object_release(&in->o);
+  return st;
+}

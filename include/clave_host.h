@@ -1,0 +1,44 @@
+#ifndef CLAVE_HOST_H
+#define CLAVE_HOST_H
+/* For applications and other engines that bring files, weights and profilers of their own:
+ * constants by name, the time that each node took. */
+#include "clave.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Looks for a constant: *constant has its dtype and dims as the program declares them (encoded
+ * ones: as stored, U8). Gives its bytes, contiguous and borrowed, in data, and true; false: there
+ * is none. A tensor of another dtype or shape is an error of who called. */
+typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
+
+/* As clave_program_create, with each constant asked for by its name, in the program's order. */
+CLAVE_API clave_status clave_program_create_by_name(const void *flatbuffer, size_t size,
+                                                    clave_find_fn find, void *ctx,
+                                                    clave_program **out) CLAVE_CHECK;
+
+typedef enum clave_timing_kind {
+  CLAVE_TIMING_NODE = 0,
+  CLAVE_TIMING_COPY = 1,    /* within a device's memory */
+  CLAVE_TIMING_TRANSFER = 2 /* between devices */
+} clave_timing_kind;
+typedef struct clave_timing {
+  size_t size; /* sizeof(clave_timing) */
+  clave_timing_kind kind;
+  uint32_t node;    /* as clave_program_node numbers it; n_nodes: an update of state */
+  const char *op;   /* "softmax"; of copies "copy", of transfers "transfer" */
+  const char *name; /* the source graph's node */
+  const char *device;
+  int64_t start_ns, end_ns; /* monotonic clock */
+} clave_timing;
+typedef void (*clave_timing_fn)(void *ctx, const clave_timing *timing);
+
+/* What the last run did, in order; texts are valid during the call. Needs options.profile. */
+CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timing_fn each,
+                                             void *ctx) CLAVE_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+"""Processes beside each other with one folder of kernels: the same results, and binaries that a third takes."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+pytestmark = pytest.mark.by_turn(6)
+
+
+def test_processes_share_the_cache(root, build, stub, tmp_path):
+    mnist = root / "examples/mnist"
+    image = f"x={mnist / 'digits/7.npy'}"
+    env = os.environ | stub | {"CLAVE_CACHE_DIR": str(tmp_path / "cache"), "CLAVE_DEVICE": "opencl"}
+
+    def start(name, **more):
+        out = tmp_path / f"{name}.safetensors"
+        command = [build / "clave", "run", mnist / "mnist.clv", "--no-fallback", "--input", image, "--outputs", out]
+        return out, subprocess.Popen(command, env=env | more, stderr=subprocess.PIPE, text=True)
+
+    def end(out, process):
+        error = process.communicate(timeout=300)[1]
+        assert process.returncode == 0, error
+        return safetensors.numpy.load_file(out)["output_0"]
+
+    results = [end(*p) for p in [start(f"beside_{n}") for n in range(2)]]
+    assert results[0].argmax() == 7
+    files = [f for f in (tmp_path / "cache").rglob("*") if f.is_file()]
+    assert files
+    # No source is compiled any more: a call that would do it is an error.
+    refused = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_LOST_AT": "0"}
+    results.append(end(*start("after", **refused)))
+    assert all(np.array_equal(r, results[0]) for r in results)

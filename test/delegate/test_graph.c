@@ -1,0 +1,185 @@
+/* A host's own graph: asked about node by node, handed over as a payload; hostile descriptions. */
+#include "test/delegate/mnist.h"
+
+/* ---------------------------------------------------------------- graphs */
+
+enum { ROWS, IN = 3, OUT = 2 };
+
+/* relu(x @ w + b) of (n, 3), n from 1 to 9; then a softmax. */
+typedef struct sample {
+  float w[IN * OUT], b[OUT];
+  clave_delegate_size sizes[1];
+  clave_delegate_tensor tensors[6];
+  clave_delegate_field product[4], relu[3], softmax[3];
+  clave_delegate_node nodes[3];
+  clave_delegate_graph g;
+} sample;
+
+static const uint32_t index_of[] = {0, 1, 2, 3, 4, 5, 6};
+static const clave_delegate_operand first[] = {{.source = CLAVE_DELEGATE_OPERAND_INPUT}};
+
+#define READS(field, i) \
+  { .name = field, .kind = CLAVE_DELEGATE_READS, .n = 1, .tensors = &index_of[i] }
+#define WRITES(field, i) \
+  { .name = field, .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &index_of[i] }
+
+static void init_sample(sample *s) {
+  *s = (sample){.w = {1, -2, 0.5f, 3, 1, -1},
+                .b = {0.25f, -4},
+                .sizes = {{"n", 1, 9}},
+                .tensors = {{"x", CLAVE_SLOT_INPUT, CLAVE_F32, 2, {0, IN}, {1}, NULL},
+                            {"w", CLAVE_SLOT_CONSTANT, CLAVE_F32, 2, {IN, OUT}, {0}, s->w},
+                            {"b", CLAVE_SLOT_CONSTANT, CLAVE_F32, 1, {OUT}, {0}, s->b},
+                            {"z", CLAVE_SLOT_TEMPORARY, CLAVE_F32, 2, {0, OUT}, {1}, NULL},
+                            {"r", CLAVE_SLOT_TEMPORARY, CLAVE_F32, 2, {0, OUT}, {1}, NULL},
+                            {"y", CLAVE_SLOT_OUTPUT, CLAVE_F32, 2, {0, OUT}, {1}, NULL}},
+                .product = {READS("a", 0), READS("b", 1), READS("bias", 2), WRITES("out", 3)},
+                .relu = {{.name = "inputs",
+                          .kind = CLAVE_DELEGATE_READS_LIST,
+                          .n = 1,
+                          .tensors = &index_of[3]},
+                         {.name = "relu",
+                          .kind = CLAVE_DELEGATE_STEP,
+                          .dtype = CLAVE_F32,
+                          .n = 1,
+                          .operands = first},
+                         WRITES("out", 4)},
+                .softmax = {READS("x", 4),
+                            {.name = "axis", .kind = CLAVE_DELEGATE_INT, .i = -1},
+                            WRITES("out", 5)},
+                .nodes = {{"Matmul", "dense", s->product, 4},
+                          {"elementwise", "activation", s->relu, 3},
+                          {"Softmax", "scores", s->softmax, 3}}};
+  s->g = (clave_delegate_graph){.size = sizeof s->g,
+                                .sizes = s->sizes,
+                                .n_sizes = 1,
+                                .tensors = s->tensors,
+                                .n_tensors = 6,
+                                .nodes = s->nodes,
+                                .n_nodes = 3};
+}
+
+/* Held against the sums by hand. */
+static void test_graph(void **state) {
+  (void)state;
+  for (int copy = 0; copy < 2; copy++) {
+    sample *s = malloc(sizeof *s);
+    init_sample(s);
+    clave_delegate_handle p;
+    const clave_delegate_payload payload = {
+        .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &s->g, .copy = copy};
+    fine(d.load(&payload, &p));
+    if (copy) memset(s, 0xAA, sizeof *s);
+    clave_delegate_handle in = create(p);
+    clave_tensor_info info = {.size = sizeof info};
+    fine(d.input(p, NULL, 0, &info));
+    assert_string_equal(info.name, "x");
+    assert_int_equal(info.dims[0], CLAVE_DYNAMIC);
+    assert_int_equal(info.max_dims[0], 9);
+    static float x[] = {1, 2, 3, -1, -3, 4};
+    const clave_tensor value = clave_tensor_make(CLAVE_F32, 2, (int64_t[]){2, IN}, x);
+    clave_tensor y;
+    fine(d.set_input(in, NULL, 0, &value));
+    fine(d.execute(in, NULL));
+    fine(d.result(in, NULL, 0, &y));
+    const float *got = y.data; /* rows (5.25, -3), (1.75, -15) before relu */
+    const float want[] = {0.994780f, 0.005220f, 0.851953f, 0.148047f};
+    for (int i = 0; i < 4; i++) assert_float_equal(got[i], want[i], 1e-5);
+    fine(d.destroy(in));
+    fine(d.unload(p));
+    free(s);
+  }
+}
+
+static void test_query(void **state) {
+  (void)state;
+  sample s;
+  clave_delegate_answer a[3];
+  init_sample(&s);
+  s.tensors[1].data = s.tensors[2].data = NULL; /* a question needs none */
+  fine(d.query(device, &s.g, a));
+  for (int i = 0; i < 3; i++) {
+    assert_true(a[i].supported);
+    assert_string_equal(a[i].where, "cpu");
+    assert_string_equal(a[i].reason, "");
+  }
+  s.nodes[0].op = "Gemm"; /* no such op */
+  s.tensors[4].dtype = CLAVE_I32;
+  s.softmax[1].i = 2;
+  fine(d.query(device, &s.g, a));
+  for (int i = 0; i < 3; i++) assert_true(!a[i].supported && strcmp(a[i].where, "none") == 0);
+  assert_non_null(strstr(a[0].reason, "Gemm"));
+  assert_non_null(strstr(a[2].reason, "scores"));
+}
+
+/* A device that lacks what an op needs says so; clave as a whole runs it. */
+static void test_query_of_a_program(void **state) {
+  (void)state;
+  size_t size;
+  int released = 0;
+  char *bytes = read_file(MNIST, &size);
+  clave_delegate_handle p = load_clv(bytes, size, true, &released);
+  clave_method_info m = {.size = sizeof m};
+  fine(d.method(p, 0, &m));
+  clave_delegate_answer *a = calloc(m.n_nodes, sizeof *a);
+  fine(d.query_program(device, p, "forward", a, m.n_nodes));
+  for (uint32_t i = 0; i < m.n_nodes; i++) assert_true(a[i].supported);
+  assert_string_equal(a[0].where, "cpu");
+  expect(d.query_program(device, p, "forward", a, m.n_nodes - 1), CLAVE_INVALID, "answers");
+  expect(d.query_program(device, p, "backward", a, m.n_nodes), CLAVE_INVALID, "no method");
+  expect(d.query_program(p, device, NULL, a, m.n_nodes), CLAVE_INVALID, "expected a device");
+  free(a);
+  fine(d.unload(p));
+  free(bytes);
+}
+
+static void test_bad_graphs(void **state) {
+  (void)state;
+  static const uint32_t wild[] = {77};
+  sample s;
+  clave_delegate_handle p;
+  clave_delegate_answer a[3];
+  const clave_delegate_payload payload = {
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &s.g};
+#define REFUSED(change, words)                        \
+  init_sample(&s);                                    \
+  change;                                             \
+  expect(d.load(&payload, &p), CLAVE_INVALID, words); \
+  expect(d.query(device, &s.g, a), CLAVE_INVALID, words)
+  REFUSED(s.product[0].tensors = wild, "number 77 of 6; field 0 of op 'Matmul'; node 0");
+  REFUSED(s.product[0].tensors = NULL, "tensors is NULL");
+  REFUSED(s.product[0].n = 2, "2 tensors, expected 1");
+  REFUSED(s.product[0].kind = 99, "kind 99");
+  REFUSED(s.product[0].name = NULL, "name is NULL");
+  REFUSED(s.relu[1].operands = NULL, "operands is NULL");
+  REFUSED(s.tensors[3].rank = 9, "rank 9, not 0 to 8; tensor 3");
+  REFUSED(s.tensors[3].dims[1] = -5, "dimension 1 is -5");
+  REFUSED(s.tensors[3].sizes[0] = 2, "dimension 0 is size 2 of 1");
+  REFUSED(s.tensors[3].dtype = 55, "dtype 55");
+  REFUSED(s.tensors[3].kind = 55, "kind 55");
+  REFUSED(s.tensors[3].name = NULL, "name is NULL");
+  REFUSED(s.nodes[1].op = NULL, "op is NULL");
+  REFUSED(s.g.nodes = NULL, "nodes is NULL");
+  REFUSED(s.g.size = 4, "size is 4");
+  init_sample(&s);
+  s.tensors[1].data = NULL;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "constant 1 ('w') has no data");
+  init_sample(&s);
+  s.tensors[1].sizes[0] = 1;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "open dimension");
+  init_sample(&s);
+  s.g.n_nodes = 2; /* nobody writes y */
+  clave_status st = d.load(&payload, &p);
+  assert_int_equal(d.status_code(st), CLAVE_INVALID);
+  d.status_free(st);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_graph),
+      cmocka_unit_test(test_query),
+      cmocka_unit_test(test_query_of_a_program),
+      cmocka_unit_test(test_bad_graphs),
+  };
+  return cmocka_run_group_tests(tests, open_all, close_all);
+}

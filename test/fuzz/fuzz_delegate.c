@@ -1,0 +1,17 @@
+/* Calls of the plugin, whose order and arguments the input chooses (test/delegate/calls.h). */
+#include "test/delegate/calls.h"
+#include "test/fuzz/target.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static char clv[8192];
+  static size_t clv_size;
+  clave_delegate d = {.size = sizeof d};
+  FILE *f = clv_size ? NULL : fopen("test/fuzz/corpus/clv/valid", "rb");
+  if (f) {
+    clv_size = fread(clv, 1, sizeof clv, f);
+    (void)fclose(f);
+  }
+  require(clv_size > 0 && clave_delegate_register(CLAVE_DELEGATE_VERSION, &d) == CLAVE_OK);
+  (void)run_calls(&d, clv, clv_size, data, size);
+  return 0;
+}

@@ -75,7 +75,7 @@ def compiled(r):
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
         Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "driver", "means", "files")
+        for name in ("models", "carried", "driver", "means", "files")
     ]
     if r.everything:
         jobs.append(Job([*graphs, "100"]))

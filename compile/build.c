@@ -138,7 +138,7 @@ static clave_status find_library(const build *b, const char *name, char **out) {
 }
 
 static clave_status find_libraries(const build *b) {
-  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc", "cjson"};
+  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc"};
   for (int i = 0; i < MOST_LIBRARIES && b->o->text; i++)
     TRY(find_library(b, names[i], &b->k->libs[i]));
   return NULL;

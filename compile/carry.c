@@ -11,8 +11,14 @@
 #include "interp/scalar.h"
 
 static const char program_source[] =
-    "/* The program, mapped with the executable and read in place. */\n"
+    "/* The program, mapped with the executable and read in place: behind all else, which lies "
+    "within\n"
+    " * 2 GB of the code, however large this is. */\n"
+    "#ifdef __x86_64__\n"
+    "  .section .lrodata,\"a\",%progbits\n"
+    "#else\n"
     "  .section .rodata\n"
+    "#endif\n"
     "  .balign 4096\n"
     "  .globl carried_clv\n"
     "  .hidden carried_clv\n"

@@ -217,7 +217,7 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
   if (k->carries) text_puts(&t, " $(CLAVE)");
-  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc -lcjson");
+  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc");
   add_words(&t, link);
   text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,

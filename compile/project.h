@@ -6,7 +6,7 @@
 #include "compile/plan.h"
 #include "compile/tables.h"
 
-enum { MOST_LIBRARIES = 3 };
+enum { MOST_LIBRARIES = 2 };
 
 typedef struct project {
   char *folder;         /* owned */

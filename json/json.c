@@ -1,30 +1,127 @@
-/* JSON values behind our own names: the only includer of cJSON. */
+/* JSON documents as values in memory: what syntax.c reads, kept. */
 #include "json/json.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* json is cJSON; the casts keep cJSON.h out of the header. */
-static const cJSON *item(const json *v) { return (const cJSON *)(const void *)v; }
-static const json *value(const cJSON *c) { return (const json *)(const void *)c; }
+struct json {
+  json_kind kind;
+  bool is_true;
+  const char *key;          /* of a member; else NULL */
+  const json *first, *next; /* of an array or object; of its entries */
+  const char *string;       /* of a string */
+  double number;            /* of a number */
+};
 
-void json_free(json *document) { cJSON_Delete((cJSON *)(void *)document); }
+/* What json_free is given: the value, and where all of it lies. */
+typedef struct document {
+  json root;
+  mem_pool *pool; /* owned: this document too */
+} document;
+
+void json_free(json *root) {
+  if (root) mem_pool_destroy(((document *)(void *)root)->pool);
+}
+
+/* ---------------------------------------------------------------- building */
+
+/* An array or object that is read, and its last entry. */
+typedef struct open_value {
+  json *of, *last;
+} open_value;
+
+typedef struct builder {
+  document *made;
+  open_value open[JSON_MAX_DEPTH + 1];
+  int depth;
+  const char *key; /* of the value that comes next */
+  bool is_begun;
+} builder;
+
+/* The value that comes next, in its place; NULL: no memory. */
+static json *add_value(builder *b, json_kind kind) {
+  json *v = b->is_begun ? mem_pool_alloc(b->made->pool, 1, sizeof *v) : &b->made->root;
+  if (!v) return NULL;
+  v->kind = kind;
+  v->key = b->key;
+  b->key = NULL;
+  b->is_begun = true;
+  if (b->depth == 0) return v;
+  open_value *in = &b->open[b->depth - 1];
+  if (in->last) {
+    in->last->next = v;
+  } else {
+    in->of->first = v;
+  }
+  in->last = v;
+  return v;
+}
+
+static clave_status begin_value(builder *b, json_kind kind) {
+  json *v = add_value(b, kind);
+  if (!v) return status_no_memory();
+  b->open[b->depth++] = (open_value){.of = v};
+  return NULL;
+}
+
+/* As the C locale reads it, whatever the process's. */
+static double read_number(span said) {
+  char digits[JSON_MAX_NUMBER + 1];
+  memcpy(digits, said.data, said.size);
+  digits[said.size] = '\0';
+  char *point = strchr(digits, '.');
+  if (point) *point = *localeconv()->decimal_point;
+  return strtod(digits, NULL);
+}
+
+static clave_status add_scalar(builder *b, json_event event, span said) {
+  static const json_kind kinds[] = {[JSON_EVENT_STRING] = JSON_STRING,
+                                    [JSON_EVENT_NUMBER] = JSON_NUMBER,
+                                    [JSON_EVENT_WORD] = JSON_BOOL};
+  json *v = add_value(b, kinds[event]);
+  if (!v) return status_no_memory();
+  if (event == JSON_EVENT_NUMBER) v->number = read_number(said);
+  if (event == JSON_EVENT_WORD && *said.data == 'n') v->kind = JSON_NULL;
+  if (event == JSON_EVENT_WORD) v->is_true = *said.data == 't';
+  if (event != JSON_EVENT_STRING) return NULL;
+  v->string = mem_pool_strdup(b->made->pool, said.data, said.size);
+  return v->string ? NULL : status_no_memory();
+}
+
+static clave_status take(void *ctx, json_event event, span said) {
+  builder *b = ctx;
+  switch (event) {
+    case JSON_EVENT_OBJECT:
+      return begin_value(b, JSON_OBJECT);
+    case JSON_EVENT_ARRAY:
+      return begin_value(b, JSON_ARRAY);
+    case JSON_EVENT_END:
+      b->depth--;
+      return NULL;
+    case JSON_EVENT_KEY:
+      b->key = mem_pool_strdup(b->made->pool, said.data, said.size);
+      return b->key ? NULL : status_no_memory();
+    default:
+      return add_scalar(b, event, said);
+  }
+}
+
+/* ---------------------------------------------------------------- keys */
 
 static int compare_keys(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Refuses an object that has a key twice: sorts the keys. */
-static clave_status check_keys(const cJSON *object) {
-  size_t n = 0, i = 0;
-  for (const cJSON *c = object->child; c; c = c->next) n++;
+static clave_status check_keys(const json *object) {
+  size_t n = json_count(object), i = 0;
   if (n < 2) return NULL;
   const char **keys = calloc(n, sizeof *keys);
   if (!keys) return status_no_memory();
-  for (const cJSON *c = object->child; c; c = c->next) keys[i++] = c->string;
+  for (const json *v = object->first; v; v = v->next) keys[i++] = v->key;
   qsort(keys, n, sizeof *keys, compare_keys);
   clave_status st = NULL;
   for (i = 1; i < n && !st; i++) {
@@ -35,25 +132,40 @@ static clave_status check_keys(const cJSON *object) {
   return st;
 }
 
-static clave_status check_all_keys(const cJSON *v) {
-  if (cJSON_IsObject(v)) TRY(check_keys(v));
-  for (const cJSON *c = v->child; c; c = c->next) {
-    if (c->child) TRY(check_all_keys(c));
+static clave_status check_all_keys(const json *v) {
+  if (v->kind == JSON_OBJECT) TRY(check_keys(v));
+  for (const json *c = v->first; c; c = c->next) {
+    if (c->first) TRY(check_all_keys(c));
   }
   return NULL;
 }
 
+/* ---------------------------------------------------------------- documents */
+
+static clave_status create_document(document **out) {
+  mem_pool *pool;
+  TRY(mem_pool_create(&pool));
+  *out = mem_pool_alloc(pool, 1, sizeof **out);
+  if (!*out) {
+    mem_pool_destroy(pool);
+    return status_no_memory();
+  }
+  (*out)->pool = pool;
+  return NULL;
+}
+
 static clave_status parse(const char *source, size_t size, bool integers, json **out) {
+  builder b = {.depth = 0};
   *out = NULL;
   TRY(json_check_syntax(source, size, integers));
-  cJSON *root = cJSON_ParseWithLength(source, size);
-  if (!root) return status_no_memory(); /* the syntax is good */
-  clave_status st = check_all_keys(root);
+  TRY(create_document(&b.made));
+  clave_status st = json_walk(source, size, take, &b);
+  if (!st) st = check_all_keys(&b.made->root);
   if (st) {
-    cJSON_Delete(root);
+    json_free(&b.made->root);
     return st;
   }
-  *out = (json *)(void *)root;
+  *out = &b.made->root;
   return NULL;
 }
 
@@ -65,23 +177,9 @@ clave_status json_parse_integers(const char *source, size_t size, json **out) {
   return parse(source, size, true, out);
 }
 
-json_kind json_kind_of(const json *v) {
-  switch (item(v)->type & 0xFF) {
-    case cJSON_True:
-    case cJSON_False:
-      return JSON_BOOL;
-    case cJSON_Number:
-      return JSON_NUMBER;
-    case cJSON_String:
-      return JSON_STRING;
-    case cJSON_Array:
-      return JSON_ARRAY;
-    case cJSON_Object:
-      return JSON_OBJECT;
-    default:
-      return JSON_NULL;
-  }
-}
+/* ---------------------------------------------------------------- values */
+
+json_kind json_kind_of(const json *v) { return v->kind; }
 
 const char *json_kind_name(json_kind kind) {
   static const char *const names[] = {"null",     "a boolean", "a number",
@@ -89,22 +187,22 @@ const char *json_kind_name(json_kind kind) {
   return names[kind];
 }
 
-const json *json_first(const json *v) { return value(item(v)->child); }
-const json *json_next(const json *v) { return value(item(v)->next); }
-const char *json_key(const json *v) { return item(v)->string; }
-const char *json_string(const json *v) { return item(v)->valuestring; }
-bool json_is_true(const json *v) { return cJSON_IsTrue(item(v)); }
-double json_number(const json *v) { return item(v)->valuedouble; }
+const json *json_first(const json *v) { return v->first; }
+const json *json_next(const json *v) { return v->next; }
+const char *json_key(const json *v) { return v->key; }
+const char *json_string(const json *v) { return v->string; }
+bool json_is_true(const json *v) { return v->is_true; }
+double json_number(const json *v) { return v->number; }
 
 uint32_t json_count(const json *v) {
   uint32_t n = 0;
-  for (const cJSON *c = item(v)->child; c; c = c->next) n++;
+  for (const json *c = v->first; c; c = c->next) n++;
   return n;
 }
 
 const json *json_member(const json *object, const char *key) {
-  for (const cJSON *c = item(object)->child; c; c = c->next) {
-    if (strcmp(c->string, key) == 0) return value(c);
+  for (const json *c = object->first; c; c = c->next) {
+    if (strcmp(c->key, key) == 0) return c;
   }
   return NULL;
 }

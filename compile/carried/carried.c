@@ -202,7 +202,7 @@ clave_status model_start(model *m, int n_threads) {
                                    .allow_custom_kernels = carried.allow_custom_kernels != 0};
   const char *spec;
   TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));
-  TRY(taken(clave_device_open(spec, &d, &m->device)));
+  TRY(carried_why(carried.device, taken(clave_device_open(spec, &d, &m->device))));
   TRY(taken(clave_session_create(m->program, m->device, &s, &m->session)));
   return set_fixed(m);
 }

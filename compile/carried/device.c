@@ -27,9 +27,13 @@ clave_status carried_device(const char *device, const char *said, const char *fr
         "opencl:TEXT",
         from, said);
   if (said && *said) *out = said;
-  if (!getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe"); /* start.c */
   if (!getenv("PATH")) environment_set("PATH", "/usr/bin:/bin"); /* PoCL looks for its linker */
   const char *hint = clave_devices_hint();
-  return hint ? status_new(STATUS_DEVICE, "%s; this executable runs on OpenCL devices alone", hint)
-              : NULL;
+  return carried_why(device, hint ? status_new(STATUS_DEVICE, "%s", hint) : NULL);
+}
+
+clave_status carried_why(const char *device, clave_status st) {
+  return strcmp(device, "opencl") == 0
+             ? status_while(st, "this executable runs on OpenCL devices alone")
+             : st;
 }

@@ -8,5 +8,7 @@
  * what is no OpenCL device; or there is none, with how to get one. */
 clave_status carried_device(const char *device, const char *said, const char *from,
                             const char **out) STATUS_CHECK;
+/* An error of opening it, with what it is about; NULL stays NULL. Consumes st. */
+clave_status carried_why(const char *device, clave_status st) STATUS_CHECK;
 
 #endif

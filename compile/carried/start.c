@@ -1,9 +1,11 @@
 /* Where an executable that carries its program begins, and the processes that it builds kernels in:
  * itself, started by the library. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "cli/command.h"
 #include "compile/carried/carried.h"
 #include "compile/runtime/model.h"
@@ -15,10 +17,12 @@ static bool is_builder(int argc, char **argv) {
          S_ISSOCK(s.st_mode);
 }
 
-int carried_tensors(int argc, char **argv) {
-  return is_builder(argc, argv) ? builder_command.run(NULL, NULL) : model_main(argc, argv);
+static int begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
+  if (is_builder(argc, argv)) return builder_command.run(NULL, NULL);
+  const bool is_opencl = strcmp(carried.device, "opencl") == 0;
+  if (is_opencl && !getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe");
+  return run(argc, argv);
 }
 
-int carried_text(int argc, char **argv) {
-  return is_builder(argc, argv) ? builder_command.run(NULL, NULL) : carried_generate(argc, argv);
-}
+int carried_tensors(int argc, char **argv) { return begin(argc, argv, model_main); }
+int carried_text(int argc, char **argv) { return begin(argc, argv, carried_generate); }

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -127,7 +128,12 @@ def test_no_device(tmp_path, mnist):
     assert (none.returncode, cpu.returncode) == (1, 1)
     assert none.stderr.startswith("mnist: no OpenCL device: ") and "on OpenCL devices alone" in none.stderr
     assert "CLAVE_DEVICE is 'opencl:0, cpu'; this executable runs on OpenCL devices alone" in cpu.stderr
-    assert none.stderr.count("\n") == cpu.stderr.count("\n") == 1 and not (tmp_path / "out.bin").exists()
+    other = call(exe, *places, cwd=tmp_path, env={"CLAVE_DEVICE": "opencl:99"})
+    assert other.returncode == 1 and "no device 'opencl:99'" in other.stderr and "devices alone" in other.stderr
+    assert (
+        none.stderr.count("\n") == cpu.stderr.count("\n") == other.stderr.count("\n") == 1
+        and not (tmp_path / "out.bin").exists()
+    )
 
 
 def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
@@ -157,6 +163,17 @@ class Sequence(torch.nn.Module):
     def forward(self, x):
         y = self.rows(x)
         return torch.nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+
+
+def test_a_size_that_is_fixed_is_no_option(tmp_path):
+    exe = tmp_path / "m"
+    make(MNIST, exe, "--target", "opencl", *("--dim", "batch=2"))
+    said = call(exe, "--help", env={}).stdout
+    assert "input 0: x: F32 (2, 1, 28, 28), 6272 bytes" in said and "output 0: output_0: F32 (2, 10), 80" in said
+    assert "--dim" not in said
+    images(1).tofile(tmp_path / "in.bin")
+    r = call(exe, tmp_path / "in.bin", tmp_path / "out.bin", env={})
+    assert r.returncode == 1 and "in.bin: 3136 bytes; input 'x' is F32 (2, 1, 28, 28), 6272 bytes" in r.stderr
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -292,9 +309,11 @@ def test_methods(tmp_path, target):
     assert "--method" not in call(tmp_path / "one", "--help", env={}).stdout
 
 
+@pytest.mark.by_turn(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_resnet(tmp_path, target, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples/resnet")
+    monkeypatch.delitem(sys.modules, "model", raising=False)
     model = pytest.importorskip("model")
     if not model.DATA.exists():
         pytest.skip("no ../shared/data here")
@@ -323,7 +342,7 @@ def test_a_story(story, tmp_path):
     want = command("generate", TINYLM, "--device", "cpu", *SAID)
     got = call(moved, *SAID, cwd="/", env={})
     assert (got.returncode, got.stdout) == (0, want.stdout), got.stderr
-    assert needed(story) <= {"libc", "libm", "libpthread", "libdl", "libcjson", "libpcre2-8", "libutf8proc"}
+    assert needed(story) <= {"libc", "libm", "libpthread", "libdl"}
 
 
 @pytest.mark.by_turn(3)
@@ -356,6 +375,30 @@ def test_the_tensors_of_a_language_model(tmp_path):
     make(TINYLM, exe, "--method", "forward")
     tokens = (torch.tensor([[5, 17, 3]]), torch.tensor(0))
     compare(TINYLM, exe, [tokens, (torch.tensor([[5]]), torch.tensor(0))])
+
+
+@pytest.mark.by_turn(3)
+def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch):
+    """Prompts of any length and single tokens, in one method; the tokenizer of a file."""
+    monkeypatch.syspath_prepend(ROOT / "examples/stories260k")
+    monkeypatch.delitem(sys.modules, "model", raising=False)
+    data = ROOT / "../shared/data/stories260K"
+    if not data.exists():
+        pytest.skip("no ../shared/data here")
+    import model
+
+    length = torch.export.Dim("length", min=1, max=512)
+    args = (torch.ones(1, 3, dtype=torch.int64), torch.tensor(0))
+    program = clave.export(model.load(torch.float32), args, dynamic_shapes=({1: length}, None))
+    program.set_tokenizer(data / "tok512.model")
+    program.save(tmp_path / "m.clv")
+    make(tmp_path / "m.clv", tmp_path / "story")
+    said = ("--prompt", "Once upon a time", "--max-new-tokens", "100")
+    want = command("generate", tmp_path / "m.clv", "--device", "cpu", *said).stdout
+    got = call(tmp_path / "story", *said, env={})
+    assert (got.returncode, got.stdout) == (0, want) and len(want) > 200, got.stderr
+    r = call(tmp_path / "story", "--chat", "--prompt", "Hello", env={})
+    assert r.returncode == 1 and "m.clv has no chat template" in r.stderr
 
 
 # ---------------------------------------------------------------- what goes wrong

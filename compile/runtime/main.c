@@ -83,11 +83,20 @@ static void append_usage(text *t, const char *self, const model_info *info) {
   text_puts(t, "\n\n");
 }
 
+/* Names are anybody's: what a terminal would obey is shown as '?'. */
+static void make_visible(const text *t) {
+  for (size_t i = 0; i < t->size; i++) {
+    const unsigned char c = (unsigned char)t->data[i];
+    if ((c < ' ' && c != '\n') || c == 0x7f) t->data[i] = '?';
+  }
+}
+
 static int print_help(const command_line *c) {
   const model_info *info = model_get_info(c->m);
   text t = {0};
   append_usage(&t, c->self, info);
   for (int i = 0; i < info->n_methods; i++) append_method(&t, info, &info->methods[i]);
+  make_visible(&t);
   const bool is_good = !t.failed && fputs(t.data, stdout) >= 0 && fflush(stdout) == 0;
   text_free(&t);
   return is_good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,6 +1,8 @@
 """Executables that carry their program and the runtime: a session's bits on the same device, whatever the sizes, alone
 in an empty environment; and what goes wrong is one clear line."""
 
+import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -241,6 +243,21 @@ def test_numbers_stand_in_the_place_of_files(tmp_path, target):
     want = [np.asarray(w) for w in clave.Session(str(program), device=DEVICES[target]).run(noise(10, 2), 5)]
     got = run(fixed, (noise(10, 2),), want, env=ALONE[DEVICES[target]])
     assert all(same_bits(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_a_number_that_is_a_float(tmp_path, monkeypatch):
+    """Of a .json program, which the executable carries as a .clv."""
+    spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
+    of_cli = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(of_cli)
+    (tmp_path / "m.json").write_text(json.dumps(of_cli.make_program("\x1b[31mred")))
+    said = make(tmp_path / "m.json", tmp_path / "m", "--dim", "batch=3")
+    assert "carries the runtime: scalar input 'scale' is a float" in said
+    compare(tmp_path / "m.json", tmp_path / "m", [(noise(3, 4), 0.5), (noise(3, 4), -1e-3)])
+    said = call(tmp_path / "m", "--help", env={}).stdout
+    assert "input 1: scale: a number, F64" in said and "output 0: ?[31mred: F32 (3, 4), 48 bytes" in said
+    r = call(tmp_path / "m", tmp_path / "in0.bin", "half", tmp_path / "o", tmp_path / "p", env={})
+    assert r.returncode == 1 and "input 'scale' is a number, F64, not \"half\"" in r.stderr
 
 
 KINDS = {

@@ -162,7 +162,7 @@ def test_run_with_tokens(tool, root):
             ["y=1", "scale=1"],
             'there is no input "y"; the program takes x (input_0), scale (input_1)',
         ),
-        (["x=nowhere.npy", "scale=1"], "nowhere.npy: No such file or directory"),
+        (["x=nowhere.npy", "scale=1"], "nowhere.npy: no such file or directory"),
         (["x=x.npy", "scale=many"], 'takes a number, not "many"'),
         (["x=x.npy", "scale="], 'takes a number, not ""'),
         (["x=x.npy", "scale=1", "scale=2"], "--input scale is given twice"),

@@ -216,6 +216,12 @@ def test_a_compiler_with_arguments(tmp_path):
         ([*ONE], 2, "which of -o BIN and --emit-c DIR?"),
         (["-o", "{}/m", "--emit-c", "{}/d"], 2, "which of -o BIN and --emit-c DIR?"),
         (["-o", "{}/m", "--target", "cuda", *ONE], 2, '--target takes c or opencl, not "cuda"'),
+        (["-o", "{}/m", "--bare", "--shared", *ONE], 2, "which of --shared and --bare?"),
+        (["-o", "{}/m", "--arena", "heap", *ONE], 2, '--arena: expected static, not "heap"'),
+        (["-o", "{}/m", "--threads", "-1", *ONE], 2, "--threads"),
+        (["-o", "{}/m", "--kernel-dir", "{}", *ONE], 1, "holds no source that the program uses: "),
+        (["-o", "{}/m", "--arena", "static", "--target", "opencl"], 1, "are of programs that are written out"),
+        (["-o", "{}/m", "--verify", "--target", "opencl"], 1, "are kept by programs that are written out"),
         (["-o", "{}/m", "--dim", "batch"], 2, 'expected NAME=N, N not negative, not "batch"'),
         (["-o", "{}/m", "--dim", "batch=-1"], 2, "not negative"),
         (["-o", "{}/m", "--dim", "batch=0"], 1, "batch"),
@@ -249,6 +255,7 @@ def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
         for d in ("base", "backend/cpu/kernels", "compile/runtime")
         for f in (ROOT / d).glob("*.[ch]")
     ]
+    files += [f"json/{name}" for name in ("json.h", "syntax.c", "writer.c", "writer.h")]
     all_sources = sources.read(files, [str(BUILD / "gen/steps.def")])
     sources.find_needs(all_sources)
     defined, undefined = {}, {}

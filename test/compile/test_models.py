@@ -91,12 +91,21 @@ class Dice(torch.nn.Module):
         return y, torch.randn_like(x), torch.randint_like(x, 100)
 
 
+class Steps(torch.nn.Module):
+    """Elementwise steps of floats and of integers: some of the first 64 kinds, some of those behind."""
+
+    def forward(self, x, i):
+        y = torch.where(x > 0, x.exp(), x.copysign(-x)).clamp(-1, 2)
+        return y, torch.where(i > 2, i * 3, i ^ 5) & 6, torch.special.erfinv(x.tanh() / 2)
+
+
 MODELS = {
     "net": (Net, (noise(2, 3, 32, 32),)),
     "counter": (Counter, (noise(3),)),
     "loop": (Loop, (noise(4, 5), torch.tensor(5))),
     "loop that does not begin": (Loop, (-noise(4, 5).abs(), torch.tensor(0))),
     "views": (Views, (noise(6, 5),)),
+    "steps": (Steps, (noise(7), torch.arange(7))),
     "pick": (Pick, (torch.tensor([3, 0, 6]),)),
     "dice": (Dice, (noise(5), torch.tensor(3))),
     "linear of 16 bits": (lambda: torch.nn.Linear(33, 9).bfloat16(), (noise(5, 33).bfloat16(),)),

@@ -133,6 +133,21 @@ static clave_status observe_command(const running *r, const command *c) {
   return NULL;
 }
 
+/* What a control op gives, after its bodies, where one of them has left it. */
+static clave_status observe_control(const running *r, uint32_t number) {
+  const schedule *p = r->b->p;
+  const uint32_t instruction = p->commands[number].instruction;
+  if (!r->s->observe) return NULL;
+  for (operand_iter i = operands_of(&r->g->instructions[instruction]); next_operand(&i);) {
+    const uint32_t at = i.o.flags & IR_OUT ? p->at[i.o.tid].storage : NO_INDEX;
+    const uint8_t home = at == NO_INDEX ? NO_HOME : p->storages[at].home;
+    if (home == NO_HOME || !r->b->bound[home][i.o.tid].buf) continue;
+    TRY(observe_result(r->s, &r->b->bound[home][i.o.tid], home, r->g->source[instruction],
+                       i.o.tid));
+  }
+  return NULL;
+}
+
 /* Debugging: bytes whose last reader has run become NaN patterns. */
 static clave_status poison_dead(const running *r, uint32_t number) {
   const schedule *p = r->b->p;
@@ -177,7 +192,10 @@ clave_status run_command(const running *r, const command *c, command_state *stat
 static clave_status run_numbered(const running *r, uint32_t i) {
   const command *c = &r->b->p->commands[i];
   if (c->kind < COMMAND_CONTROL) TRY(give_up_command(r, c, run_command(r, c, &r->b->commands[i])));
-  if (c->kind == COMMAND_CONTROL) TRY(run_control(r, c->control));
+  if (c->kind == COMMAND_CONTROL) {
+    TRY(run_control(r, c->control));
+    TRY(observe_control(r, i)); /* by its number: bodies that are planned late move commands */
+  }
   return r->s->options.poison ? poison_dead(r, i) : NULL;
 }
 

@@ -385,5 +385,10 @@ def test_command_line(tmp_path):
     code, out, err = run_tool(*verify, "--allow-custom-kernels")
     assert code == 0, out + err
     assert run_tool(*verify)[0] == 1
+    register_wave(WAVE_SOURCE.replace("* a", "* a * 1.001f"))
+    wave_program().save(tmp_path / "wrong.clv")
+    check = "verify", str(tmp_path / "wrong.clv"), "--run", "--device", "opencl", "--allow-custom-kernels"
+    code, _, err = run_tool(*check, CLAVE_SELF_CHECK="off")
+    assert code == 1 and "node 2 (custom wave) is the first that differs" in err and "made there" in err
     out = run_tool("inspect", m[0], "--placement", "--device", "cpu")[1]
     assert "reference" in out and "custom kernels are for OpenCL devices" in out

@@ -92,8 +92,8 @@ static clave_status multiply_few(const gemm *g) {
 
 clave_status gemm_encoded(const gemm *g) {
   code_panels p;
-  if (g->grouped) return multiply_few(g);
   if (gemm_dots_usable(g, &p)) return gemm_dots(g, &p);
+  if (g->grouped) return multiply_few(g);
   if (gemm_codes_few(g) && gemm_codes_usable(g, &p)) return gemm_codes_rows(g, &p);
   if (gemm_packed_usable(g) && gemm_codes_usable(g, &p)) return gemm_packed(g);
   if (g->f.m <= MOST_ROWS || g->f.k == 0) return multiply_few(g);

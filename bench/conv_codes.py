@@ -55,9 +55,9 @@ def main():
         for device in ("cpu", "opencl"):
             taken = times([clave.Session(clave.load(f), device=device) for f in files], args, turns)
             for form, file, own in zip(FORMS, files, taken, strict=True):
+                memory = peak(file, device)
                 ratio = statistics.median(b / a for a, b in zip(taken[0], own, strict=True))
-                print(f"{device:7} {form or 'f32':8} {1e3 * min(own):6.1f} ms, {ratio:.2f} of f32's; ", end="")
-                print(f"{peak(file, device):.0f} MB")
+                print(f"{device:7} {form or 'f32':8} {1e3 * min(own):6.1f} ms, {ratio:.2f} of f32's; {memory:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ typedef struct checking {
   part part;
   bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
   bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
-  rounding rounds;    /* of a Matmul: what the device does, and so must the oracle */
+  rounding rounds;    /* of a product: what the device does, and so must the oracle */
   buffer *rounded[2]; /* owned, of the CPU backend: a and b, rounded; or NULL */
   region *regions;    /* owned */
   uint32_t n_regions;

@@ -16,10 +16,14 @@
  *   DOTS_BYTES        the same of one word, by multiplications: on GPUs
  *   DOTS_PACKED       the same of one word, by a function of cl_khr_integer_dot_product
  *
- * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. */
+ * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. GROUPED: product z
+ * is a tile of group_tiles (matmul_groups.cl), each with its own matrix of b. */
 #include "codes.h"
 #ifndef M
 #define M 1
+#endif
+#ifndef GROUPED
+#define GROUPED 0
 #endif
 #define DOTS_PORTABLE 0
 #define DOTS_AVX512_VNNI 1
@@ -45,7 +49,29 @@
   __global const int *a, const long a_offset, __global const STORAGE(BIAS_TYPE) * bias,            \
       const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n, \
       __global STORAGE(OUT_TYPE) * out, const long out_offset, const index8 batch_dims,            \
-      const index_t m_size, const index_t n_size, const float alpha, const float beta
+      const index_t m_size, const index_t n_size, const float alpha, const float beta,             \
+      const __global long *row_tiles, const long row_tiles_offset
+
+/* Of product z: how many rows it has, where its matrix and its results begin, and whether it has a
+ * matrix; else results are 0. */
+typedef struct dots_product {
+  index_t rows;
+  long b, out;
+  int has_matrix;
+} dots_product;
+static inline dots_product dots_product_at(index_t z, const __global long *tile, index_t m_size,
+                                           index_t n_size, long panel_bytes) {
+#if GROUPED
+  const long panels = (n_size + PANEL - 1) / PANEL, matrix = tile[2];
+  const dots_product p = {(index_t)tile[1], max(matrix, 0L) * panels * panel_bytes,
+                          tile[0] * n_size, matrix >= 0};
+#else
+  const dots_product p = {m_size, 0, (long)z * m_size * n_size, 1};
+#endif
+  return p;
+}
+#define DOTS_PRODUCT_AT(z) \
+  dots_product_at(z, row_tiles + row_tiles_offset + 3 * (long)(z), m_size, n_size, panel_bytes)
 
 /* sum + bytes of w, unsigned, * bytes of q, signed. */
 #if DOTS == DOTS_AVX512_VNNI

@@ -57,9 +57,9 @@ static inline float add_scaled(float total, float sum, float scale, float low,
 }
 
 #define FINISH(total, m, n)                                                        \
-  if ((m) < m_size && (n) < n_size) {                                              \
+  if ((m) < product.rows && (n) < n_size) {                                        \
     const index_t at = (m)*n_size + (n);                                           \
-    float value = alpha * (total);                                                 \
+    float value = product.has_matrix ? alpha * (total) : 0.0f;                     \
     if (HAS_BIAS) value += beta * LOADF(BIAS_TYPE, bias, (m)*bias_m + (n)*bias_n); \
     STORE(OUT_TYPE, out, at, value);                                               \
     EPILOGUE(out + at, z * m_size * n_size + at, 1);                               \

@@ -1,4 +1,5 @@
-/* An encoded b (n, k) as panels of codes. A work-item writes a part of a panel. */
+/* An encoded b (n, k) as panels of codes, or several, one behind the other. A work-item writes a
+ * part of a panel. */
 #include "codes.h"
 #include "encoded.h"
 
@@ -21,8 +22,11 @@ static inline void store_factor(float v, long i, __global uchar *to) {
 
 __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long packed_offset,
                               const long panel_bytes, const index_t n_size, const index_t k_size) {
-  const index_t panel = (index_t)get_global_id(0), part = (index_t)get_global_id(1);
-  __global uchar *block = BLOCK_OF(packed + packed_offset + panel * panel_bytes, part);
+  const index_t panel = (index_t)get_global_id(0), part = (index_t)get_global_id(1),
+                matrix = (index_t)get_global_id(2), panels = (n_size + PANEL - 1) / PANEL;
+  __global uchar *block =
+      BLOCK_OF(packed + packed_offset + ((long)matrix * panels + panel) * panel_bytes, part);
+  codes += (long)matrix * n_size * row_bytes;
   __global uint *words = (__global uint *)(block + part % BLOCK * PART_BYTES);
   for (int lane = 0; lane < PANEL; lane++) {
     const index_t n = panel * PANEL + lane;

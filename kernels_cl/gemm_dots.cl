@@ -157,13 +157,15 @@ __kernel void gemm_dots(DOTS_PARAMS, CODES_PARAMS, const index_t rows, const ind
                 first = (index_t)get_global_id(0) * each * PANELS,
                 last = min(first + each * PANELS, panels);
   const index_t m0 = (index_t)get_global_id(1) * rows, tiles = (m_size + M - 1) / M;
-  const int count = (int)min(rows, m_size - m0), n_tiles = (count + M - 1) / M,
+  const dots_product product = DOTS_PRODUCT_AT(z);
+  const int count = (int)min(rows, product.rows - m0), n_tiles = (count + M - 1) / M,
             ld = (int)strip * PANELS * PANEL;
   const long tile_words = (long)parts * TILE_WORDS;
   a += a_offset + ((long)z * tiles + m0 / M) * tile_words;
-  b += b_offset;
+  b += b_offset + product.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + m0 * bias_m;
-  out += out_offset + ((long)z * m_size + m0) * n_size;
+  out += out_offset + product.out + (long)m0 * n_size;
+  if (count <= 0) return;
   for (index_t p = first; p < last; p += strip * PANELS) {
     const index_t n0 = p * PANEL, end = min(p + strip * PANELS, last);
     const int columns = (int)min((end - p) * PANEL, n_size - n0);
@@ -176,7 +178,7 @@ __kernel void gemm_dots(DOTS_PARAMS, CODES_PARAMS, const index_t rows, const ind
                        sums + (i - p) * PANEL, ld);
     for (int m = 0; m < count; m++) {
       for (int j = 0; j < columns; j++) {
-        float v = alpha * sums[m * ld + j];
+        float v = product.has_matrix ? alpha * sums[m * ld + j] : 0.0f;
 #if HAS_BIAS
         v += beta * LOADF(BIAS_TYPE, bias, m * bias_m + (n0 + j) * bias_n);
 #endif

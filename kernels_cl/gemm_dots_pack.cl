@@ -84,15 +84,23 @@ __kernel void gemm_dots_pack(__global const STORAGE(A_TYPE) * a, const long a_of
                              const index8 a_batch, const index_t a_m, const index_t a_k,
                              __global int *packed, const long packed_offset,
                              const index8 batch_dims, const index_t m_size, const index_t k_size,
-                             const index_t parts, const index_t each) {
+                             const index_t parts, const index_t each,
+                             const __global long *row_tiles, const long row_tiles_offset) {
   const index_t tile = (index_t)get_global_id(0), first = (index_t)get_global_id(1) * each,
-                z = (index_t)get_global_id(2), tiles = (m_size + M - 1) / M;
+                z = (index_t)get_global_id(2), n_tiles = (m_size + M - 1) / M;
+#if GROUPED
+  const __global long *of_rows = row_tiles + row_tiles_offset + 3 * (long)z;
+  const index_t rows = (index_t)of_rows[1];
+  a += a_offset + (index_t)of_rows[0] * a_m;
+#else
+  const index_t rows = m_size;
   a += a_offset + strided_offset(z, batch_dims, a_batch);
-  packed += packed_offset + ((long)z * tiles + tile) * parts * TILE_WORDS;
+#endif
+  packed += packed_offset + ((long)z * n_tiles + tile) * parts * TILE_WORDS;
   for (index_t part = first; part < min(first + each, parts); part++)
     for (int m = 0; m < M; m++) {
       const index_t row = tile * M + m, k = part * PART;
-      const int n = row < m_size ? (int)min((index_t)PART, k_size - k) : 0;
+      const int n = row < rows ? (int)min((index_t)PART, k_size - k) : 0;
       float16 x0, x1;
       if (A_ORDER && n == PART) {
         x0 = LOAD16F(A_TYPE, a + row * a_m + k);

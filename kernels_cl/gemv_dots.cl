@@ -22,9 +22,10 @@ __kernel void gemv_dots(DOTS_PARAMS, CODES_PARAMS) {
   const int item = (int)get_local_id(0), column = item % PANEL, lane = item / PANEL;
   float total[CHAINS] = {0};
   a += a_offset + ((long)z * tiles + tile) * parts * TILE_WORDS;
-  b += b_offset + (long)panel * panel_bytes;
+  const dots_product product = DOTS_PRODUCT_AT(z);
+  b += b_offset + product.b + (long)panel * panel_bytes;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
-  out += out_offset + (long)z * m_size * n_size;
+  out += out_offset + product.out;
   for (index_t first = 0; first < parts; first += ROUND, a += ROUND * TILE_WORDS) {
     const int n = (int)min((index_t)ROUND, parts - first);
     for (int i = lane; i < n; i += LANES) {

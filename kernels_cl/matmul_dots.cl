@@ -14,9 +14,10 @@ __kernel void matmul_dots(DOTS_PARAMS, CODES_PARAMS) {
   const int column = (int)get_local_id(0);
   float total[SUMS] = {0};
   a += a_offset + ((long)z * tiles + min(tile, tiles - 1)) * parts * TILE_WORDS;
-  b += b_offset;
+  const dots_product product = DOTS_PRODUCT_AT(z);
+  b += b_offset + product.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
-  out += out_offset + (long)z * m_size * n_size;
+  out += out_offset + product.out;
   for (index_t part = 0; part < parts; part++, a += TILE_WORDS) {
     const int of_block = (int)(part % BLOCK);
     __global const uchar *block[PANELS];

@@ -73,20 +73,37 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
   return cpu_launch(r, matmul, &p);
 }
 
+/* Codes in panels, if they are constant. */
+static clave_status pack_groups(cpu_recorder *r, const grouped_matmul_form *f,
+                                grouped_matmul_args *p) {
+  if (!grouped_matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
+  p->is_packed = true;
+  p->rounds = cpu_is_fast(r) && grouped_matmul_rounds(p);
+  cpu_rounds(r, p->rounds ? ROUNDS_ROWS : ROUNDS_NOTHING);
+  return cpu_form(r,
+                  &(cpu_form_request){.kind = CPU_FORM_MATMUL,
+                                      .x = f->b,
+                                      .size = {f->n, f->k, f->b_n},
+                                      .k = &kernel_grouped_matmul_pack,
+                                      .args = p},
+                  &p->panels);
+}
+
 clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {
   grouped_matmul_form f;
   describe_grouped_matmul(n, &f);
-  return cpu_launch(r, grouped_matmul,
-                    &(grouped_matmul_args){.a = cpu_operand(r, f.a),
-                                           .b = cpu_operand(r, f.b).data,
-                                           .ends = cpu_operand(r, f.ends),
-                                           .out = cpu_operand(r, f.out),
-                                           .b_type = f.b->t.type,
-                                           .encoding = f.b->t.encoding,
-                                           .groups = f.groups,
-                                           .n = f.n,
-                                           .k = f.k,
-                                           .b_group = f.b->t.strides[0],
-                                           .b_n = f.b_n,
-                                           .b_k = f.b_k});
+  grouped_matmul_args p = {.a = cpu_operand(r, f.a),
+                           .b = cpu_operand(r, f.b).data,
+                           .ends = cpu_operand(r, f.ends),
+                           .out = cpu_operand(r, f.out),
+                           .b_type = f.b->t.type,
+                           .encoding = f.b->t.encoding,
+                           .groups = f.groups,
+                           .n = f.n,
+                           .k = f.k,
+                           .b_group = f.b->t.strides[0],
+                           .b_n = f.b_n,
+                           .b_k = f.b_k};
+  TRY(pack_groups(r, &f, &p));
+  return cpu_launch(r, grouped_matmul, &p);
 }

@@ -17,6 +17,8 @@ bool gemm_codes_usable(const gemm *g, code_panels *p) {
   return t->is_cpu && t->vector_width >= 8 && gemm_codes_of(g, p);
 }
 
+/* Each has panels of its own. */
+static int64_t count_matrices(const gemm *g) { return g->grouped ? g->f.b->t.dims[0] : 1; }
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.n, CODE_PANEL); }
 
 void gemm_codes_define(launch *l, const code_panels *p) {
@@ -46,15 +48,16 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                           .panel_bytes = (int64_t)p.bytes,
                                           .n_size = g.f.n,
                                           .k_size = g.f.k});
-  size_t global[2] = {(size_t)count_panels(&g), (size_t)p.parts}, local[2] = {1, 1};
-  return launch_run(&l, 2, global, local);
+  size_t global[3] = {(size_t)count_panels(&g), (size_t)p.parts, (size_t)count_matrices(&g)},
+         local[3] = {1, 1, 1};
+  return launch_run(&l, 3, global, local);
 }
 
 clave_status gemm_codes_form(const gemm *g, const code_panels *p, int *number) {
   const form_request f = {.x = g->f.b,
                           .kind = FORM_GEMM_CODES,
                           .size = {CODE_PANEL, g->f.n, g->f.k},
-                          .bytes = p->bytes * (size_t)count_panels(g),
+                          .bytes = p->bytes * (size_t)(count_panels(g) * count_matrices(g)),
                           .fill = fill_form,
                           .ctx = g};
   return recorder_form(g->s, &f, number);

@@ -58,6 +58,12 @@ static void define_tile(launch *l, const code_panels *p, const tile *t) {
   launch_define(l, "M", t->rows);
 }
 
+/* The tiles of rows of a grouped product lie before a, three numbers of 64 bits each. */
+static arg_buffer packed_a(const gemm *g) { return scratch_arg(g->grouped ? 6 * g->f.batches : 0); }
+static arg_buffer tiles_of_rows(const gemm *g) {
+  return g->grouped ? scratch_arg(0) : absent_arg();
+}
+
 static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
   bool is_cpu = recorder_traits(g->s)->is_cpu;
   int64_t each = is_cpu ? 64 : 1; /* parts of a work-item */
@@ -65,12 +71,14 @@ static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
   launch_begin(&l, g->s, g->node);
   launch_dtype(&l, "A_TYPE", g->f.a->t.type);
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
+  launch_define(&l, "GROUPED", g->grouped);
   define_tile(&l, p, t);
   launch_args(&l, &(gemm_dots_pack_args){.a = buffer_arg(g->f.a),
                                          .a_batch = strides_arg(&g->f.batch_a),
                                          .a_m = g->f.a_m,
                                          .a_k = g->f.a_k,
-                                         .packed = scratch_arg(0),
+                                         .packed = packed_a(g),
+                                         .row_tiles = tiles_of_rows(g),
                                          .batch_dims = dims_arg(&g->f.batch_a),
                                          .m_size = g->f.m,
                                          .k_size = g->f.k,
@@ -87,11 +95,13 @@ static void begin_multiply(launch *l, const gemm *g, const code_panels *p, const
   launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
   launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
   launch_define(l, "HAS_BIAS", g->f.bias != NULL);
+  launch_define(l, "GROUPED", g->grouped);
   define_tile(l, p, t);
 }
 
 static dots_params operands(const gemm *g) {
-  return (dots_params){.a = scratch_arg(0),
+  return (dots_params){.a = packed_a(g),
+                       .row_tiles = tiles_of_rows(g),
                        .bias = optional_arg(g->f.bias),
                        .bias_batch = strides_arg(&g->f.batch_bias),
                        .bias_m = g->f.bias_m,
@@ -205,7 +215,7 @@ clave_status gemm_dots(const gemm *g, const code_panels *p) {
   int b;
   TRY(choose_tile(g, &t));
   TRY(gemm_codes_form(g, p, &b));
-  int64_t words = g->f.batches * count_tiles(g, &t) * p->parts * tile_words(p, &t);
+  int64_t words = g->f.batches * (6 + count_tiles(g, &t) * p->parts * tile_words(p, &t));
   TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));
   recorder_rounds(g->s, ROUNDS_ROWS);
   TRY(pack_a(g, p, &t));

@@ -140,7 +140,7 @@ static encoded_kind choose_variant(const gemm *g) {
 
 clave_status gemm_encoded(const gemm *g) {
   code_panels p;
-  if (g->grouped) return multiply_few(g);
+  if (g->grouped) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g);
   encoded_kind kind = choose_variant(g);
   if (kind == BY_DOTS) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g);
   if (kind == BY_CODES) return gemm_codes_usable(g, &p) ? gemm_codes_rows(g, &p) : multiply_few(g);

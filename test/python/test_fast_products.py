@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401  (declares what Experts calls)
 from _export import instructions
 
 import clave
@@ -21,7 +22,7 @@ from clave.encodings import Stored, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "test/cases"))
-from encoded import group_values, random_blocks
+from encoded import Experts, group_values, random_blocks
 
 pytestmark = pytest.mark.by_turn(8)
 
@@ -195,6 +196,26 @@ def test_variants_of_blocks_give_the_same_bits(form, session):
         got = [run(s, x) for s in sessions]
         assert_is_product_of_rounded(got[0], x, values)
         assert all(same_bits(got[0], g) for g in got)
+
+
+@pytest.mark.parametrize("form", ["int4:32", "int8:48:zeros", "Q4_1", "Q6_K"])
+def test_groups_of_rows(form, session):
+    """Each group's rows are rounded and multiplied as those of a product of its own; behind the last are zeros."""
+    k = 512 if form in BLOCKS else 131
+    weight, values = stored(form, k)
+    weight = Stored(weight.form, weight.rows[:66])
+    x, ends = random_rows(33, k), np.array([4, 4, 29], np.int32)
+    program = clave.export(
+        Experts(values[:66], False),
+        (torch.from_numpy(x), torch.from_numpy(ends)),
+        quantize=lambda _name, _weight: weight,
+        verify=False,
+    )
+    got = [np.asarray(session(program, v).run(x, ends)[0]) for v in VARIANTS]
+    assert all(same_bits(got[0], g) for g in got)
+    for i, begin, end in ((0, 0, 4), (2, 4, 29)):
+        assert_is_product_of_rounded(got[0][begin:end], x[begin:end], values[22 * i : 22 * i + 22])
+    assert not got[0][29:].any()
 
 
 def test_strips_of_panels(session):

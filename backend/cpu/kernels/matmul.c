@@ -407,6 +407,18 @@ const kernel_desc kernel_matmul_pack = {.name = "matmul_pack",
 
 enum { MOST_ROWS = 512 /* of a product: what bounds the scratch memory */ };
 
+/* Bytes of the panels of a matrix. */
+static size_t panels_bytes(const grouped_matmul_args *p) {
+  code_panels of;
+  bool has_panels = !KERNEL_PLAIN && p->encoding.kind && p->n > 0 && p->k > 0 &&
+                    code_panels_of(&p->encoding, p->k, &of);
+  return has_panels ? codes_panels_bytes(&of, p->n) : 0;
+}
+
+static const void *panels_at(const grouped_matmul_args *p, int64_t group) {
+  return p->is_packed ? (const char *)p->panels + (size_t)group * panels_bytes(p) : NULL;
+}
+
 static const void *matrix_at(const grouped_matmul_args *p, int64_t group) {
   if (!p->encoding.kind) return element_at(p->b, p->b_type, group * p->b_group);
   return (const char *)p->b + (size_t)(group * p->n) * encoding_row_bytes(&p->encoding, p->k);
@@ -418,6 +430,9 @@ static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, 
   const ktensor *a = &p->a;
   return (matmul_args){.a = element_at(a->data, a->type, from * a->strides[0]),
                        .b = matrix_at(p, group),
+                       .panels = panels_at(p, group),
+                       .is_packed = p->is_packed,
+                       .rounds = p->rounds,
                        .out = element_at(p->out.data, a->type, from * p->n),
                        .type = a->type,
                        .b_type = p->b_type,
@@ -484,4 +499,32 @@ const kernel_desc kernel_grouped_matmul = {
     .scratch = grouped_scratch,
     .args_size = sizeof(grouped_matmul_args),
     .operands = {OPERAND(grouped_matmul_args, a), OPERAND(grouped_matmul_args, b),
-                 OPERAND(grouped_matmul_args, ends), OPERAND(grouped_matmul_args, out)}};
+                 OPERAND(grouped_matmul_args, panels), OPERAND(grouped_matmul_args, ends),
+                 OPERAND(grouped_matmul_args, out)}};
+
+bool grouped_matmul_packs(const grouped_matmul_args *p) { return panels_bytes(p) > 0; }
+
+bool grouped_matmul_rounds(const grouped_matmul_args *p) {
+  const matmul_args one = product_of_rows(p, 0, 0, 1);
+  return grouped_matmul_packs(p) && matmul_rounds(&one);
+}
+
+static size_t pack_groups_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  const grouped_matmul_args *p = args;
+  return kernel_scratch_size((size_t)p->groups * panels_bytes(p));
+}
+
+static bool pack_groups(const kernel_context *ctx, const void *args) {
+  const grouped_matmul_args *p = args;
+  char *to = ctx->scratch(ctx->pool, pack_groups_scratch(ctx, args));
+  for (int64_t i = 0; to && i < p->groups; i++)
+    codes_pack(ctx, &p->encoding, matrix_at(p, i), p->n, p->k, to + (size_t)i * panels_bytes(p));
+  return to != NULL;
+}
+
+const kernel_desc kernel_grouped_matmul_pack = {.name = "grouped_matmul_pack",
+                                                .run = pack_groups,
+                                                .scratch = pack_groups_scratch,
+                                                .args_size = sizeof(grouped_matmul_args),
+                                                .operands = {OPERAND(grouped_matmul_args, b)}};

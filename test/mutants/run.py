@@ -43,7 +43,18 @@ sys.path.insert(0, str(ROOT / "ci"))
 from runner import quiet_vendors
 
 WORK = ROOT / "build/mutants"
-BUILT = ["gen", "obj", "test", "stub", "clave", "libclave.a", "libclave.so", "libclave.so.0", "libclave_delegate.so", "flags"]  # of a build folder
+BUILT = [
+    "gen",
+    "obj",
+    "test",
+    "stub",
+    "clave",
+    "libclave.a",
+    "libclave.so",
+    "libclave.so.0",
+    "libclave_delegate.so",
+    "flags",
+]  # of a build folder
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
 CPU_LIMIT, LIMIT = 120, 1500  # seconds of a process, as a fault may make a loop endless; of a command on a busy machine
 # How the runners that we use name what failed.

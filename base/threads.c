@@ -62,15 +62,15 @@ bool mutex_lock_within(mutex *m, int timeout_ms) {
 }
 void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
 
-/* ---------------------------------------------------------------- gates */
+/* ---------------------------------------------------------------- events */
 
-struct gate {
+struct wait_event {
   pthread_mutex_t m;
   pthread_cond_t changed;
   bool open;
 };
 
-static bool init_gate(gate *g) {
+static bool init_wait_event(wait_event *g) {
   pthread_condattr_t attributes;
   if (pthread_mutex_init(&g->m, NULL) != 0) return false;
   bool good = pthread_condattr_init(&attributes) == 0;
@@ -83,29 +83,29 @@ static bool init_gate(gate *g) {
   return good;
 }
 
-clave_status gate_create(gate **out) {
-  gate *g = *out = calloc(1, sizeof *g);
-  if (g && init_gate(g)) return NULL;
+clave_status wait_event_create(wait_event **out) {
+  wait_event *g = *out = calloc(1, sizeof *g);
+  if (g && init_wait_event(g)) return NULL;
   free(g);
   *out = NULL;
   return status_no_memory();
 }
 
-void gate_destroy(gate *g) {
+void wait_event_destroy(wait_event *g) {
   if (!g) return;
   (void)pthread_cond_destroy(&g->changed);
   (void)pthread_mutex_destroy(&g->m);
   free(g);
 }
 
-void gate_set(gate *g, bool open) {
+void wait_event_set(wait_event *g, bool open) {
   (void)pthread_mutex_lock(&g->m);
   g->open = open;
   if (open) (void)pthread_cond_broadcast(&g->changed);
   (void)pthread_mutex_unlock(&g->m);
 }
 
-bool gate_wait(gate *g, int timeout_ms) {
+bool wait_event_wait(wait_event *g, int timeout_ms) {
   const int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
   const struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
                                  .tv_nsec = (long)(end % 1000000000)};

@@ -23,11 +23,12 @@ bool mutex_lock_within(mutex *m, int timeout_ms); /* false: another thread has h
 void mutex_unlock(mutex *m);
 
 /* Closed at first. Any thread opens and closes it; any number wait until it is open. */
-typedef struct gate gate;
-clave_status gate_create(gate **out) STATUS_CHECK;
-void gate_destroy(gate *g); /* takes NULL */
-void gate_set(gate *g, bool open);
-bool gate_wait(gate *g, int timeout_ms); /* false: it stayed closed for so long; < 0: no limit */
+typedef struct wait_event wait_event;
+clave_status wait_event_create(wait_event **out) STATUS_CHECK;
+void wait_event_destroy(wait_event *g); /* takes NULL */
+void wait_event_set(wait_event *g, bool open);
+bool wait_event_wait(wait_event *g,
+                     int timeout_ms); /* false: it stayed closed for so long; < 0: no limit */
 
 /* A thread that runs body(ctx) once. Signals are left to the process's other threads. */
 typedef struct thread thread;

@@ -167,6 +167,8 @@ def data_races(r):
     jobs += [replay_job(r, "cpu", build=TSAN_BUILD, env=env)]
     jobs += [replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env)]
     jobs += [replay_job(r, "opencl", "--warm-up", "--part", "1/40", build=TSAN_BUILD, env=env)]
+    stub = classes.environment(classes.DeviceClass("stub OpenCL", classes.STUB), ROOT / r.build)
+    jobs += [Job([f"{TSAN_BUILD}/test/api/test_clients"], env | stub, "stub OpenCL")]
     soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20", "--scratch"]
     jobs += [Job([*soak, f"{r.home}/talk-{device}", "--device", device], env) for device in ("cpu", "opencl")]
     r.run_all(jobs, timeout=1800)

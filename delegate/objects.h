@@ -105,7 +105,7 @@ typedef struct delegate_instance {
   atomic_bool cancelled;
   /* Of submitted runs, made at the first: the worker waits for `work`, and opens `over`. */
   thread *worker;
-  gate *work, *over;
+  wait_event *work, *over;
   bool leave;   /* for the worker, before `work` is opened */
   char *method; /* owned; of the submitted run; NULL: the first */
   void (*done)(void *ctx);

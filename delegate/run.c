@@ -72,12 +72,12 @@ static void work(void *ctx) {
   delegate_instance *in = ctx;
   worked_for = in;
   for (;;) {
-    (void)gate_wait(in->work, -1);
-    gate_set(in->work, false);
+    (void)wait_event_wait(in->work, -1);
+    wait_event_set(in->work, false);
     if (in->leave) return;
     in->status = run(in, in->method);
     if (in->done) in->done(in->done_ctx);
-    gate_set(in->over, true);
+    wait_event_set(in->over, true);
   }
 }
 
@@ -87,8 +87,8 @@ static clave_status start_worker(delegate_instance *in) {
         "this process was forked after the instance was made: open a device, and make instances, "
         "behind the fork");
   if (in->worker) return NULL;
-  if (!in->work) TRY(gate_create(&in->work));
-  if (!in->over) TRY(gate_create(&in->over));
+  if (!in->work) TRY(wait_event_create(&in->work));
+  if (!in->over) TRY(wait_event_create(&in->over));
   return thread_create(work, in, &in->worker);
 }
 
@@ -96,11 +96,11 @@ void instance_stop_worker(delegate_instance *in) {
   if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
   if (in->worker) {
     in->leave = true;
-    gate_set(in->work, true);
+    wait_event_set(in->work, true);
     thread_join(in->worker);
   }
-  gate_destroy(in->work);
-  gate_destroy(in->over);
+  wait_event_destroy(in->work);
+  wait_event_destroy(in->over);
   free(in->method);
   status_free(in->status);
 }
@@ -124,9 +124,9 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
   }
   in->done = done;
   in->done_ctx = ctx;
-  gate_set(in->over, false);
+  wait_event_set(in->over, false);
   atomic_store(&in->state, INSTANCE_SUBMITTED);
-  gate_set(in->work, true);
+  wait_event_set(in->work, true);
   object_release(&in->o); /* it cannot be destroyed until it was waited for */
   return NULL;
 }
@@ -136,7 +136,7 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
   int is = INSTANCE_SUBMITTED;
   if (!atomic_compare_exchange_strong(&in->state, &is, INSTANCE_BUSY))
     return INVALID("another thread has waited for the run");
-  *over = gate_wait(in->over, 0); /* false: another has waited, and submitted the next */
+  *over = wait_event_wait(in->over, 0); /* false: another has waited, and submitted the next */
   clave_status st = NULL;
   if (*over) {
     st = in->status;
@@ -152,7 +152,7 @@ static clave_status wait_for(delegate_instance *in, int timeout_ms, bool *over) 
   if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
   if (atomic_load(&in->state) != INSTANCE_SUBMITTED)
     return INVALID("no run was submitted, or another thread has waited for it");
-  return gate_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
+  return wait_event_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
 }
 
 clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool *over) {

@@ -279,12 +279,33 @@ static void test_wrong_tensors(void **state) {
   fine(d.destroy(in));
 }
 
+/* Inputs and outputs begin where `offset` says, and nothing beside them is written. */
+static void test_offsets(void **state) {
+  (void)state;
+  enum { BEFORE = 3 };
+  static float images[BEFORE + PIXELS], scores[BEFORE + CLASSES + 1], want[CLASSES];
+  clave_delegate_handle in = new_mnist();
+  clave_delegate_memory x = at(images, PIXELS * 4), y = at(scores, CLASSES * 4);
+  const clave_tensor shape = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
+  x.offset = y.offset = BEFORE * sizeof(float);
+  fill(images, BEFORE + PIXELS, 3);
+  classify_plainly(images + BEFORE, 1, want);
+  fine(d.bind_input(in, NULL, 0, &shape, &x));
+  fine(d.bind_output(in, NULL, 0, &y));
+  fine(d.execute(in, NULL));
+  assert_memory_equal(scores + BEFORE, want, sizeof want);
+  for (int i = 0; i < BEFORE; i++) assert_true(scores[i] == 0);
+  assert_true(scores[BEFORE + CLASSES] == 0);
+  fine(d.destroy(in));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_register), cmocka_unit_test(test_a_newer_host),
       cmocka_unit_test(test_devices),  cmocka_unit_test(test_clv),
       cmocka_unit_test(test_bad_clv),  cmocka_unit_test(test_constants_by_name),
       cmocka_unit_test(test_handles),  cmocka_unit_test(test_wrong_tensors),
+      cmocka_unit_test(test_offsets),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

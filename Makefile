@@ -29,7 +29,7 @@ WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes
 STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
-LIBS = $(LDFLAGS) -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
 ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl compile api tokenizer jinja llm

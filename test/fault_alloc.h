@@ -1,7 +1,7 @@
 #ifndef TEST_FAULT_ALLOC_H_
 #define TEST_FAULT_ALLOC_H_
 /* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of
- * whoever is linked in, libc and cJSON included. glibc only; under a sanitizer, which has its own
+ * whoever is linked in, libc included. glibc only; under a sanitizer, which has its own
  * malloc, fault_alloc_works() is false. Include it once. The
  * counters are volatile: to a compiler malloc is known not to touch anybody's variables. */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Writes the committed corpus again: the small valid program in every format, programs with every
  * op and field, and small safetensors files. Built by hand when a format changes: cc -D_GNU_SOURCE
- * -I. -Ibuild/gen test/fuzz/make_corpus.c build/obj/internal.a -lcmocka -lcjson -lpcre2-8
+ * -I. -Ibuild/gen test/fuzz/make_corpus.c build/obj/internal.a -lcmocka -lpcre2-8
  * -lutf8proc -lpthread -ldl -lm
  * &&
  * ./a.out test/fuzz/corpus */

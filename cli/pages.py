@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Manual pages and completions for bash, zsh and fish, made of the tool's own tables.
 
-cli/pages.py TABLES.json FOLDER (made by `clave command-tables`): writes below FOLDER what `make install` puts into share/.
+cli/pages.py TABLES.json FOLDER: TABLES.json is what `clave command-tables` prints; FOLDER becomes what `make install`
+puts into share/.
 """
 
 import json
@@ -90,7 +91,7 @@ def bash(tables):
         "_clave() {",
         '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} options=""',
         "  COMPREPLY=()",
-        "  if [ \"$COMP_CWORD\" = 1 ]; then",
+        '  if [ "$COMP_CWORD" = 1 ]; then',
         f"    COMPREPLY=($(compgen -W '{names} --help --version' -- \"$word\"))",
         "    return",
         "  fi",
@@ -104,14 +105,14 @@ def bash(tables):
             elif f["kind"] != "switch" and not takes_file(f):
                 lines.append(f"    {pattern}) return ;;")
             elif f["kind"] != "switch":
-                lines.append(f"    {pattern}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;")
+                lines.append(f'    {pattern}) COMPREPLY=($(compgen -f -- "$word")); return ;;')
     lines += ["  esac", '  case "$command" in']
     for c in tables["commands"]:
         every = " ".join(s for f in options(c) for s in spellings(f))
         lines.append(f"    {c['name']}) options='{every} --help --version' ;;")
     lines += [
         "  esac",
-        "  case \"$word\" in",
+        '  case "$word" in',
         '    -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;',
         '    *) COMPREPLY=($(compgen -f -- "$word")) ;;',
         "  esac",
@@ -143,8 +144,10 @@ def zsh(tables):
     lines += ["local command=$words[2]", "shift words", "(( CURRENT-- ))", "case $command in"]
     for c in tables["commands"]:
         given = [spec for f in options(c) for spec in zsh_option(f)]
-        operands = [f"'{i}:{zsh_quoted(f['name'])}:_files'" for i, f in enumerate(
-            [f for f in c["flags"] if f["kind"] == "operand"], 1)]
+        operands = [
+            f"'{i}:{zsh_quoted(f['name'])}:_files'"
+            for i, f in enumerate([f for f in c["flags"] if f["kind"] == "operand"], 1)
+        ]
         every = [*given, "'--help[this text]'", "'--version[the version of clave]'", *operands]
         lines.append(f"  {c['name']}) _arguments {' '.join(every)} ;;")
     return "\n".join([*lines, "esac"]) + "\n"
@@ -163,10 +166,10 @@ def fish(tables):
         if any(f["kind"] == "operand" for f in c["flags"]):
             lines.append(f"complete -c clave {seen} -F")
         for f in options(c):
-            short = f" -s {f['short']}" if f["short"] else ""
+            names = "".join(f" -l {s[2:]}" if s.startswith("--") else f" -s {s[1:]}" for s in spellings(f))
             value = "" if f["kind"] == "switch" else " -r -F" if takes_file(f) else " -x"
             value += f" -a '{' '.join(DEVICES)}'" if takes_device(f) else ""
-            lines.append(f"complete -c clave {seen}{short} -l {f['name'][2:]}{value} -d {fish_quoted(f['help'])}")
+            lines.append(f"complete -c clave {seen}{names}{value} -d {fish_quoted(f['help'])}")
     return "\n".join(lines) + "\n"
 
 

@@ -225,8 +225,8 @@ dist: ## the sources of the last commit: build/clave-VERSION.tar.gz
 	git archive --format=tar --prefix=clave-$(VERSION)/ HEAD | gzip -n9 > $(BUILD)/clave-$(VERSION).tar.gz
 deb: dist ## Debian packages of the last commit, in build/deb
 	@packaging/deb $(BUILD) $(VERSION)
-wheel: wheel-files ## a Python wheel with library and tool, in build/wheel
-	$(PYTHON) -m pip wheel -q --no-deps -w $(BUILD)/wheel ./python
+wheel: ## a Python wheel with library and tool, in build/dist
+	@PYTHON=$(PYTHON) packaging/wheel $(BUILD)
 clean: ## removes build/
 	rm -rf build
 help: ## this list

@@ -110,6 +110,12 @@ def contract(r):
     r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
 
 
+def packages(r):
+    """make install, dist, deb and the wheel, each tried in a clean environment."""
+    r.run(["ci/deps", "packages"], name="ci/deps packages", timeout=1800)
+    pytest_part("test/packages")(r)
+
+
 def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
@@ -152,6 +158,7 @@ PARTS = [
     ("model families", long.families, "all"),
     ("llama.cpp", long.llama_cpp, "all"),
     ("fuzzing", long.fuzzing, "all"),
+    ("packages", packages, "all"),
     ("speed", long.speed, "all"),
 ]
 

@@ -13,26 +13,31 @@
 #include "base/process.h"
 #include "clave_files.h"
 #include "cli/carried.h"
+#include "cli/checks.h"
 #include "cli/command.h"
 #include "cli/diagnosis.h"
 #include "cli/files.h"
 #include "cli/overview.h"
+#include "cli/progress.h"
 #include "json/writer.h"
 
 typedef struct doctor_arguments {
-  const char *device;
+  const char *device, *family;
   bool json;
 } doctor_arguments;
 
 static const flag doctor_flags[] = {
     {"--device", FLAG_TEXT, offsetof(doctor_arguments, device), "D",
      "checks this device alone: cpu, opencl:N", 0, 0},
+    {"--family", FLAG_TEXT, offsetof(doctor_arguments, family), "F",
+     "checks this family of kernels alone (softmax, conv), and measures nothing", 0, 0},
     {"--json", FLAG_SWITCH, offsetof(doctor_arguments, json), NULL, "for programs", 0, 0},
 };
 
 typedef struct doctor {
   json_writer j;
-  text problems; /* NUL-ended, one after the other */
+  const char *family; /* NULL: all */
+  text problems;      /* NUL-ended, one after the other */
   char folder[64];
 } doctor;
 
@@ -186,9 +191,11 @@ static int run_child(const doctor *d, const char *device, int *ended) {
   (void)snprintf(file, sizeof file, "%s/findings", d->folder);
   (void)snprintf(log, sizeof log, "%s/log", d->folder);
   (void)unlink(file);
-  const char *const with[] = {"/proc/self/exe", "probe", "--device", device, file, NULL},
-                    *const without[] = {"/proc/self/exe", "probe", file, NULL};
-  clave_status st = tool_start(device ? with : without, d->folder, log, &t);
+  const char *words[8] = {"/proc/self/exe", "probe", file};
+  size_t n = 3;
+  if (device) words[n++] = "--device", words[n++] = device;
+  if (device && d->family) words[n++] = "--family", words[n++] = d->family;
+  clave_status st = tool_start(words, ".", log, &t);
   if (st) return fail_status(st);
   *ended = tool_end(t);
   return EXIT_GOOD;
@@ -238,6 +245,7 @@ static void describe_end(doctor *d, const char *device, const diagnosis *found) 
 static int check_device(doctor *d, const json *device) {
   diagnosis found = {0};
   const char *name = diagnosis_text(device, "device");
+  show_progress("checking %s", name);
   int code = ask(d, name, &found);
   emit_object(&d->j, NULL);
   for (const json *m = json_first(device); m; m = json_next(m))
@@ -322,10 +330,18 @@ static void remove_folder(const doctor *d) {
   (void)rmdir(d->folder);
 }
 
+static bool is_family(const char *name) {
+  for (size_t i = 0; i < n_check_rows; i++)
+    if (strcmp(check_rows[i].family, name) == 0) return true;
+  return false;
+}
+
 static int run_doctor(const void *arguments, page *out) {
   const doctor_arguments *a = arguments;
   page report = {0};
-  doctor d = {.j = {.out = &report}};
+  doctor d = {.j = {.out = &report}, .family = a->family};
+  if (a->family && !is_family(a->family))
+    return fail_usage("there is no family of kernels \"%s\"", a->family);
   TRY_EXIT(make_folder(&d));
   int code = examine(&d, a);
   remove_folder(&d);
@@ -341,7 +357,7 @@ static int run_doctor(const void *arguments, page *out) {
 
 const command doctor_command = {
     .name = "doctor",
-    .usage = "doctor [--device D] [--json]",
+    .usage = "doctor [--device D] [--family F] [--json]",
     .summary = "Examines the system, OpenCL's drivers and each device, for bug reports.",
     .more =
         "Each family of kernels runs on each device and is compared with the CPU backend; speeds "

@@ -1,8 +1,10 @@
 /* clave probe: looks at one device, or for all, in a process of its own, for a driver may end it
  * (doctor.c starts it). Each finding is a line of JSON that is written at once. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/checks.h"
@@ -13,12 +15,14 @@
 #include "json/writer.h"
 
 typedef struct probe_arguments {
-  const char *device, *file;
+  const char *device, *family, *file;
 } probe_arguments;
 
 static const flag probe_flags[] = {
     {"--device", FLAG_TEXT, offsetof(probe_arguments, device), "D",
      "the device to look at; without: which there are", 0, 0},
+    {"--family", FLAG_TEXT, offsetof(probe_arguments, family), "F", "checks this family alone", 0,
+     0},
     {"FILE", FLAG_OPERAND, offsetof(probe_arguments, file), NULL, "where findings are written", 0,
      0},
 };
@@ -202,11 +206,14 @@ static int open_devices(probe *p, const char *spec) {
   return good ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int look_at(probe *p, const char *spec) {
+static int look_at(probe *p, const char *spec, const char *family) {
   (void)alarm(DEVICE_SECONDS);
   int code = open_devices(p, spec);
-  for (size_t i = 0; i < n_check_rows && !code; i++) code = check_row_on(p, &check_rows[i]);
-  if (!code) code = measure_device(p);
+  for (size_t i = 0; i < n_check_rows && !code; i++) {
+    if (!family || strcmp(family, check_rows[i].family) == 0)
+      code = check_row_on(p, &check_rows[i]);
+  }
+  if (!code && !family) code = measure_device(p);
   clave_device_destroy(p->device);
   clave_device_destroy(p->reference);
   return code;
@@ -253,7 +260,8 @@ static int run_probe(const void *arguments, page *out) {
   probe p = {.file = fopen(a->file, "w")};
   (void)out;
   if (!p.file) return fail("%s cannot be written", a->file);
-  int code = a->device ? look_at(&p, a->device) : list(&p);
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a doctor that was stopped leaves no process behind */
+  int code = a->device ? look_at(&p, a->device, a->family) : list(&p);
   (void)fclose(p.file);
   text_free(&p.line);
   return code;
@@ -261,7 +269,7 @@ static int run_probe(const void *arguments, page *out) {
 
 const command probe_command = {
     .name = "probe",
-    .usage = "probe [--device D] FILE",
+    .usage = "probe [--device D [--family F]] FILE",
     .summary = "Writes what clave doctor asks of a device, a line of JSON for each finding.",
     .flags = probe_flags,
     .n_flags = LENGTH(probe_flags),

@@ -1,5 +1,5 @@
-"""The Python wheel in an environment that has neither torch nor this checkout: installed, used by an ordinary user, with
-and without an OpenCL loader, removed, nothing left."""
+"""The Python wheel in an environment without torch and this checkout: installed, used by an ordinary user, with and
+without an OpenCL loader, removed, nothing left."""
 
 import os
 import subprocess
@@ -93,7 +93,7 @@ def test_without_a_loader_it_says_what_to_install(folder, installed):
     env = bare(LD_LIBRARY_PATH=str(absent))
     program = "import clave\ntry: clave.Device('opencl')\nexcept clave.Error as e: print(e)"
     assert "install the package ocl-icd-libopencl1" in run(installed[0], "-c", program, env=env, as_user=True)
-    listed = "import clave; print([d["kind"] for d in clave.devices()])"
+    listed = "import clave; print([d['kind'] for d in clave.devices()])"
     assert "['cpu']" in run(installed[0], "-c", listed, env=env, as_user=True)
 
 

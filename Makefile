@@ -194,6 +194,10 @@ lint: ## style, layers, sizes and exports
 format: ## rewrites C and Python in the house style
 	@git ls-files '*.c' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
+site: all ## the documents as pages in build/site, with the error guide; fails on dead links
+	@TORCH="$(TORCH)" ci/venv
+	@ci/venv docs
+	@.venv-docs/bin/python docs/site.py $(BUILD)/site
 fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60)
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
 	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
@@ -233,6 +237,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all wheel-files uninstall dist deb wheel tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
+.PHONY: all wheel-files uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

@@ -10,6 +10,7 @@ sources, and a message that no row explains, or a row that explains none, is an 
 import argparse
 import ast
 import dataclasses
+import functools
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -71,6 +72,7 @@ def python_messages():
                     yield path.relative_to(ROOT).as_posix(), message
 
 
+@functools.cache
 def messages():
     return sorted({*c_messages(), *python_messages()})
 

@@ -51,17 +51,11 @@ def test_messages_of_python_are_found(errors):
 
 def test_dead_links_are_found(tmp_path):
     site = load("site")
-    (tmp_path / "a.html").write_text(
-        '<h1 id="top"></h1><a href="b.html#here"></a><a href="#top"></a><a href="http://x/">'
-    )
-    (tmp_path / "b.html").write_text(
-        '<a href="gone.html"></a><a href="a.html#gone"></a><img src="none.svg"><a href="../x">'
-    )
-    told = list(site.dead_links(tmp_path))
-    assert told == [
-        ("a.html", "b.html#here"),
-        *(("b.html", k) for k in ("gone.html", "a.html#gone", "none.svg", "../x")),
-    ]
+    good = ('<h1 id="top"></h1>', '<a href="#top"></a>', '<a href="a.html"></a>', '<a href="http://x/">')
+    dead = ["gone.html", "a.html#gone", "none.svg", "../x"]
+    (tmp_path / "a.html").write_text("".join(good))
+    (tmp_path / "b.html").write_text("".join(f'<img src="{link}">' for link in dead))
+    assert list(site.dead_links(tmp_path)) == [("b.html", link) for link in dead]
 
 
 def test_every_document_is_a_page():

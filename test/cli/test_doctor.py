@@ -78,7 +78,7 @@ def test_a_good_device(tool):
 
 
 def test_wrong_kernels_are_found(tool, kernels):
-    """A kernel with other comparisons than it should have, in a folder that is named from where the doctor was called."""
+    """A kernel with other comparisons, in a folder that is named from where the doctor was called."""
     if not has_opencl(tool):
         pytest.skip("no OpenCL device")
     report = doctor(

@@ -54,6 +54,11 @@ def test_the_example_is_built_and_run_by_a_user(installed):
     assert "-lpcre2-8" in static and "-lutf8proc" in static
 
 
+def test_packages_are_of_this_version(tables):
+    changes = (ROOT / "packaging/debian/changelog").read_text()
+    assert changes.startswith(f"clave ({tables['version']}-")
+
+
 def test_the_library_names_its_abi(installed):
     said = run("readelf", "-d", installed[0] / "usr/lib/x86/libclave.so")
     assert "[libclave.so.0]" in said and "RPATH" not in said and "RUNPATH" not in said

@@ -44,6 +44,12 @@ def run(*command, as_user=False, env=None, cwd=None, code=0):
     return p.stdout + p.stderr
 
 
+def others_reach(path):
+    """Whether an ordinary user can run a program that lies there."""
+    real = pathlib.Path(path).resolve()
+    return all(p.stat().st_mode & 0o001 for p in (real, *real.parents))
+
+
 def make(*goals):
     env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     p = subprocess.run(["make", "--no-print-directory", *goals], cwd=ROOT, env=env, capture_output=True, text=True)

@@ -91,8 +91,9 @@ def test_bash_completes(installed, tables):
     assert set(complete(installed, "clave", "")) == {c["name"] for c in tables["commands"]} | {"--help", "--version"}
     assert complete(installed, "clave", "do") == ["doctor"]
     for c in tables["commands"]:
-        flags = {f["name"] for f in c["flags"] if f["name"].startswith("--")}
-        assert flags | {"--help", "--version"} == set(complete(installed, "clave", c["name"], "--"))
+        flags = [f for f in c["flags"] if f["kind"] != "operand"]
+        every = {f["name"] for f in flags} | {f"-{f['short']}" for f in flags if f["short"]}
+        assert every | {"--help", "--version"} == set(complete(installed, "clave", c["name"], "-"))
     assert complete(installed, "clave", "run", "--device", "o") == ["opencl"]
     assert complete(installed, "clave", "bench", "--runs", "u") == []
     assert complete(installed, "clave", "run", "u") == ["usr"]

@@ -8,6 +8,7 @@ CROSS ?=#        the prefix of another processor's tools, e.g. aarch64-linux-gnu
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION = 0.1.0
+ABI = 0#         of libclave.so: a new number where a program built for the last one may not run
 PYTHON ?= python3
 CFLAGS ?= -O2 -g
 ifneq ($(SAN),)
@@ -57,7 +58,8 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard ben
 PY_GEN = python/clave/_generated
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py ## library, plugin and command line tool
+PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made)# manual pages, completions: the tool that was built prints its tables
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py $(PAGES) ## library, plugin and command line tool
 
 # ---- generated sources, rewritten only when what they come from changed
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
@@ -107,13 +109,29 @@ $(BUILD)/libclave_main.a: $(MAIN_OBJ)
 	$(AR) rcs $@ $^
 # Drivers, and what is found once a process, stay where a host unloads a plugin: so does the library (nodelete).
 $(BUILD)/libclave.so: $(LIB_OBJ)
-	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
-	@ln -sf libclave.so $@.0
+	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.$(ABI) -o $@ $^ $(LIBS)
+	@ln -sf libclave.so $@.$(ABI)
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so.1 -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
 	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
+
+$(BUILD)/share/made: cli/pages.py $(BUILD)/clave
+	@rm -rf $(@D) && mkdir -p $(@D)
+	$(BUILD)/clave command-tables > $(BUILD)/tables.json
+	$(PYTHON) $< $(BUILD)/tables.json $(@D)
+	@touch $@
+
+# What the Python wheel carries: a library and a tool that need libc and libm alone. Their own libraries are linked statically.
+STATIC = -Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic -lpthread -ldl -lm
+STATIC_EDIT := $(if $(wildcard $(addprefix /usr/lib/*/,libedit.a libbsd.a)),$(if $(EDIT),-Wl$(comma)-Bstatic -ledit -lbsd -lmd -ltinfo -Wl$(comma)-Bdynamic),$(EDIT))
+$(BUILD)/wheel/libclave.so: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LDFLAGS) $(STATIC)
+$(BUILD)/wheel/clave: $(CLI_OBJ) $(BUILD)/wheel/libclave.so
+	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -lpthread -ldl -lm
+wheel-files: $(BUILD)/wheel/libclave.so $(BUILD)/wheel/clave
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
@@ -198,6 +216,10 @@ lint: ## style, layers, sizes and exports
 format: ## rewrites C and Python in the house style
 	@git ls-files '*.c' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
+site: all ## the documents as pages in build/site, with the error guide; fails on dead links
+	@TORCH="$(TORCH)" ci/venv
+	@ci/venv docs
+	@.venv-docs/bin/python docs/site.py $(BUILD)/site
 fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new random programs, compiled too
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
 	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
@@ -207,22 +229,41 @@ fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new rand
 soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/soak.svg
 	@ci/soak $(BUILD) $(or $(SOAK_MINUTES),10) $(or $(DEVICE),cpu opencl)
 	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)
-install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
+# What `make install` puts where, of which `make uninstall` takes each away again.
+SHARED = $(if $(PAGES),$(patsubst $(BUILD)/share/%,%,$(filter-out %/made,$(shell find $(BUILD)/share -type f 2>/dev/null))))
+FILLED = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|; s|@ABI@|$(ABI)|; \
+  s|@TO_PREFIX@|$(shell realpath -m --relative-to=$(LIBDIR)/cmake/clave $(PREFIX))|'
+INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave.so \
+  libclave.so.$(ABI) libclave.so.$(VERSION) pkgconfig/clave.pc cmake/clave/claveConfig.cmake cmake/clave/claveConfigVersion.cmake)
+install: all ## library, headers, tool, manual pages, pkg-config and CMake files under $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/cmake/clave
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(DESTDIR)$(LIBDIR)
-	install -m 755 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.0
-	ln -sf libclave.so.0 $(DESTDIR)$(LIBDIR)/libclave.so
+	install -m 644 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.$(VERSION)
+	ln -sf libclave.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libclave.so.$(ABI)
+	ln -sf libclave.so.$(ABI) $(DESTDIR)$(LIBDIR)/libclave.so
 	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
-	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
+	for f in $(SHARED); do install -D -m 644 $(BUILD)/share/$$f $(DESTDIR)$(PREFIX)/share/$$f || exit 1; done
+	$(FILLED) packaging/clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
+	for f in Config ConfigVersion; do $(FILLED) packaging/clave$$f.cmake.in > $(DESTDIR)$(LIBDIR)/cmake/clave/clave$$f.cmake; done
+uninstall: all ## removes what make install has put there
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@[ ! -d $(DESTDIR)$(LIBDIR)/cmake/clave ] || rmdir $(DESTDIR)$(LIBDIR)/cmake/clave
+dist: ## the sources of the last commit: build/clave-VERSION.tar.gz
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=clave-$(VERSION)/ HEAD | gzip -n9 > $(BUILD)/clave-$(VERSION).tar.gz
+deb: dist ## Debian packages of the last commit, in build/deb
+	@packaging/deb $(BUILD) $(VERSION)
+wheel: ## a Python wheel with library and tool, in build/dist
+	@PYTHON=$(PYTHON) packaging/wheel $(BUILD)
 clean: ## removes build/
 	rm -rf build
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
+.PHONY: all wheel-files uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

@@ -113,6 +113,14 @@ def contract(r):
     r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
 
 
+def packages(r):
+    """make install, dist, deb and the wheel, each tried in a clean environment; a new op by its page; the site."""
+    r.run(["ci/deps", "packages"], name="ci/deps packages", timeout=1800)
+    pytest_part("test/packages")(r)
+    r.run(["ci/venv", "docs"], name="ci/venv docs", timeout=1800)
+    r.run([".venv-docs/bin/python", "docs/site.py", f"{r.build}/site"], name="docs/site.py")
+
+
 def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
@@ -155,6 +163,7 @@ PARTS = [
     ("model families", long.families, "all"),
     ("llama.cpp", long.llama_cpp, "all"),
     ("fuzzing", long.fuzzing, "all"),
+    ("packages", packages, "all"),
     ("speed", long.speed, "all"),
 ]
 

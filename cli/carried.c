@@ -81,7 +81,7 @@ static void write_long(const char *s, page *out) {
   text_printf(out, "... (%zu bytes)", strlen(s));
 }
 
-static void write_value(const json *v, page *out) {
+void write_value(const json *v, page *out) {
   int64_t i;
   switch (json_kind_of(v)) {
     case JSON_NULL:

@@ -10,5 +10,7 @@ int write_carried(const clave_program *p, json_writer *j, page *out) CHECK;
 
 /* A value as it was read. */
 void emit_json(json_writer *j, const char *key, const json *v);
+/* On one line, visibly; a long text by its first line. */
+void write_value(const json *v, page *out);
 
 #endif

@@ -54,9 +54,9 @@ typedef struct command {
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
-    convert_command, optimize_command, compile_command, cache_command, generate_command,
-    tokenize_command, template_command, tune_command,
-    builder_command; /* not in the overview: the library starts it */
+    convert_command, optimize_command, compile_command, cache_command, doctor_command, tune_command,
+    generate_command, tokenize_command, template_command, builder_command, tables_command,
+    probe_command; /* not in the overview */
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
@@ -67,6 +67,8 @@ int check_written(const command *c, const void *arguments) CHECK;
 /* Gives one flag, by its name, a value as the command line would. */
 int set_argument(const command *c, const char *name, const char *value, void *arguments) CHECK;
 void write_help(const command *c, page *out);
+/* The letter of a flag's short form; 0: it has none, or is an operand, which needs none. */
+char short_of(const command *c, const flag *f);
 /* The candidate that looks most like `word`, NULL if none does. `stride` bytes lie between the
  * candidates' names. */
 const char *find_nearest(const char *word, const void *names, size_t count, size_t stride);

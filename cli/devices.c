@@ -1,9 +1,10 @@
 /* clave devices: every device in one list. */
+#include "cli/devices.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/command.h"
-#include "json/writer.h"
 
 typedef struct devices_arguments {
   bool json;
@@ -21,10 +22,9 @@ static void name_device(const clave_device_info *d, char *out, size_t size) {
   }
 }
 
-static void write_object(json_writer *out, const clave_device_info *d) {
+void write_device(json_writer *out, const clave_device_info *d) {
   char device[32];
   name_device(d, device, sizeof device);
-  emit_object(out, NULL);
   emit_string(out, "device", device);
   emit_string(out, "kind", d->kind);
   emit_integer(out, "index", d->index);
@@ -40,7 +40,6 @@ static void write_object(json_writer *out, const clave_device_info *d) {
   emit_bool(out, "shares_host_memory", d->shares_host_memory);
   emit_string(out, "extensions", d->extensions);
   emit_size(out, "tuned", d->n_tuned);
-  emit_end_object(out);
 }
 
 static int write_json(int count, page *out) {
@@ -49,7 +48,9 @@ static int write_json(int count, page *out) {
   for (int i = 0; i < count; i++) {
     clave_device_info d = {.size = sizeof d};
     TRY_STATUS(clave_devices_get(i, &d));
-    write_object(&j, &d);
+    emit_object(&j, NULL);
+    write_device(&j, &d);
+    emit_end_object(&j);
   }
   emit_end_array(&j);
   return EXIT_GOOD;

@@ -228,8 +228,7 @@ void free_arguments(const command *c, void *arguments) {
 
 /* ---------------------------------------------------------------- help */
 
-/* 0: it has none, or is an operand, which needs none. */
-static char short_of(const command *c, const flag *f) {
+char short_of(const command *c, const flag *f) {
   for (size_t i = 0; i < c->n_shorts; i++) {
     if (!is_operand(f) && strcmp(c->shorts[i].name, f->name) == 0) return c->shorts[i].letter;
   }

@@ -14,18 +14,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clave.conversation import Answer, Conversation, Stream, Token
 from clave.errors import Code, Error, Origin, UnsupportedOp
-from clave.kernel import Kernel
-from clave.language_model import LLM
-from clave.program import Program
-from clave.sampling import Sampling
-from clave.session import Device, Session, devices
-from clave.tokenizer import Tokenizer
 from clave.version import VERSION
 
 if TYPE_CHECKING:
     import torch
+
+    from clave.conversation import Answer, Conversation, Stream, Token
+    from clave.kernel import Kernel
+    from clave.language_model import LLM
+    from clave.program import Program
+    from clave.sampling import Sampling
+    from clave.session import Device, Session, devices
+    from clave.tokenizer import Tokenizer
 
 __version__ = VERSION
 __all__ = [
@@ -52,9 +53,39 @@ __all__ = [
     "register_op",
 ]
 
+# Imported at their first use, with numpy: `import clave` takes a few milliseconds.
+_LATER = {
+    "Answer": "conversation",
+    "Conversation": "conversation",
+    "Device": "session",
+    "Kernel": "kernel",
+    "LLM": "language_model",
+    "Program": "program",
+    "Sampling": "sampling",
+    "Session": "session",
+    "Stream": "conversation",
+    "Token": "conversation",
+    "Tokenizer": "tokenizer",
+    "devices": "session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'clave' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"clave.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 def load(path: str | os.PathLike[str]) -> Program:
     """A program file: .clv, or .json with consts.safetensors beside it."""
+    from clave.program import Program
+
     return Program.load(path)
 
 

@@ -108,6 +108,17 @@ def to_numpy(t: L.Tensor) -> np.ndarray:
     return out
 
 
+def need_torch() -> None:
+    """Error where torch is not installed: before a run whose results are to be its tensors."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        raise Error(
+            "calling a session gives torch tensors, and torch is not installed: its run() gives numpy arrays",
+            Code.UNSUPPORTED,
+        ) from None
+
+
 def to_torch(x: np.ndarray) -> torch.Tensor:
     """The array as a torch tensor over the same memory."""
     import torch

@@ -164,7 +164,8 @@ class Session:
 
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
         """The same with torch tensors in the structure that the module itself returns. What the module changes in place
-        is changed in place: the torch tensor or numpy array that was given."""
+        is changed in place: the torch tensor or numpy array that was given. Needs torch."""
+        _tensors.need_torch()
         arrays = self.run(*inputs, method=method, **kwargs)
         m = _method(self.program, method)
         if m.metadata.get("changed"):

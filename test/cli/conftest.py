@@ -19,6 +19,7 @@ class Tool:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "stdin": subprocess.DEVNULL,
+            "timeout": 60,
         } | kw
         return subprocess.run(
             [self.exe, *map(str, args)],
@@ -26,7 +27,6 @@ class Tool:
             check=False,
             env=full,
             cwd=self.folder,
-            timeout=60,
             **kw,
         )
 

@@ -46,11 +46,6 @@ def test_no_nearest_command(tool):
     assert tool.bad(2, "") == 'there is no command ""'
 
 
-@pytest.mark.parametrize("name", ["doctor"])
-def test_later_commands_are_refused_by_name(tool, name):
-    assert f"{name} is not in this version" in tool.bad(2, name, "--anything")
-
-
 @pytest.mark.parametrize(
     "args, says",
     [

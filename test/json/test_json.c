@@ -203,6 +203,35 @@ static void test_fields(void **state) {
   json_free(v);
 }
 
+/* Every kind of value, as it nests. */
+static void test_trees(void **state) {
+  (void)state;
+  static const char source[] =
+      "[true, false, null, {\"a\": [1, 2.5e1], \"b\": \"\\u00e9\"}, [], -0.5]";
+  json *document;
+  assert_null(json_parse(source, sizeof source - 1, &document));
+  assert_int_equal(json_count(document), 6);
+  const json *v = json_first(document);
+  assert_true(json_kind_of(v) == JSON_BOOL && json_is_true(v) && !json_key(v));
+  v = json_next(v);
+  assert_true(json_kind_of(v) == JSON_BOOL && !json_is_true(v));
+  v = json_next(v);
+  assert_true(json_kind_of(v) == JSON_NULL && !json_is_true(v));
+  const json *object = json_next(v), *a = json_member(object, "a");
+  assert_int_equal(json_kind_of(object), JSON_OBJECT);
+  assert_string_equal(json_key(json_next(json_first(object))), "b");
+  assert_int_equal(json_kind_of(a), JSON_ARRAY);
+  assert_true(json_number(json_first(a)) == 1 && !json_key(json_first(a)));
+  assert_true(json_number(json_next(json_first(a))) == 25);
+  assert_string_equal(json_string(json_member(object, "b")), "\xc3\xa9");
+  assert_null(json_member(object, "c"));
+  v = json_next(object);
+  assert_true(json_kind_of(v) == JSON_ARRAY && !json_first(v));
+  assert_true(json_number(json_next(v)) == -0.5);
+  assert_null(json_next(json_next(v)));
+  json_free(document);
+}
+
 static void test_read_string(void **state) {
   (void)state;
   static const char source[] = " \"a\\u0000\\\"\\n\\ud83d\\ude00\\u00e9\xc3\xa9\" ";
@@ -322,7 +351,7 @@ int main(void) {
       cmocka_unit_test(test_limits),        cmocka_unit_test(test_numbers),
       cmocka_unit_test(test_fields),        cmocka_unit_test(test_read_string),
       cmocka_unit_test(test_read_u32s),     cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_exact_numbers),
+      cmocka_unit_test(test_exact_numbers), cmocka_unit_test(test_trees),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""docs/errors.py [--check] [--out FILE]: the error guide: each message of the sources, with cause and cure.
+
+errors.tsv has these, by where a message comes from.
+
+Messages are formats in the code that reports them; there is no table of them. So they are read out of the C and Python
+sources, and a message that no row explains, or a row that explains none, is an error.
+"""
+
+import argparse
+import ast
+import dataclasses
+import functools
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOMS = ("api", "backend", "base", "cli", "compile", "interp", "jinja", "json", "llm", "ops", "serialize", "tokenizer")
+RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp"}
+
+
+@dataclasses.dataclass
+class Row:
+    where: str  # a path, or a part of a message
+    title: str
+    cause: str
+    cure: str
+
+    @property
+    def is_path(self):
+        return re.fullmatch(r"[a-z_]+(/[a-z_]*)+", self.where) is not None
+
+
+def rows():
+    lines = (ROOT / "docs/errors.tsv").read_text().splitlines()
+    return [Row(*line.split("\t")) for line in lines if not line.startswith("#")]
+
+
+def c_messages():
+    """(file, message) of the C sources, as ci/messages finds them."""
+    loader = importlib.machinery.SourceFileLoader("messages", str(ROOT / "ci/messages"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("messages", loader))
+    loader.exec_module(module)
+    for room in ROOMS:
+        for place, form in module.formats(room):
+            yield place.partition(":")[0], form
+    loader_texts = re.sub(r'"\s*\n\s*"', "", (ROOT / "backend/opencl/loader.c").read_text())
+    for text in re.findall(r'"((?:no OpenCL loader|libOpenCL\.so\.1 is older)[^"]*)"', loader_texts):
+        yield "backend/opencl/loader.c", text
+
+
+def text_of(node):
+    """A message's format; what is put in is %s."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(v.value if isinstance(v, ast.Constant) else "%s" for v in node.values)
+    return None
+
+
+def python_messages():
+    for path in sorted((ROOT / "python/clave").rglob("*.py")):
+        if "_generated" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in RAISED and node.args:
+                message = text_of(node.args[0])
+                if message and len(message) > 8:
+                    yield path.relative_to(ROOT).as_posix(), message
+
+
+@functools.cache
+def messages():
+    return sorted({*c_messages(), *python_messages()})
+
+
+def row_of(place, table):
+    """By the path: the longest that it begins with."""
+    fitting = [r for r in table if r.is_path and place.startswith(r.where)]
+    return max(fitting, key=lambda r: len(r.where), default=None)
+
+
+def problems(found, table):
+    for place, message in found:
+        if row_of(place, table) is None:
+            yield f"{place}: {message}: no row of docs/errors.tsv explains it"
+    for row in table:
+        if row.is_path and not any(row_of(place, table) is row for place, _ in found):
+            yield f"docs/errors.tsv: {row.where}: no message comes from there"
+        if not row.is_path and not any(row.where in message for _, message in found):
+            yield f"docs/errors.tsv: {row.where}: no message holds that"
+
+
+def shown(message):
+    """As a user meets it, with dots for what is put in."""
+    plain = re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z]", "…", message).replace("`", "'").replace("\n", " ")
+    return "`" + plain.strip() + "`"
+
+
+HEAD = """# Error guide
+
+An error is one line: what is wrong, the value and what was expected, then where: node, method, file. `clave` exits with
+1 (2 where the command line itself is wrong), C functions return a `clave_status`, Python raises `clave.Error` with a
+`.code`.
+
+| code | means |
+|---|---|
+| `INVALID` (1) | the caller, a file or an input is wrong |
+| `UNSUPPORTED` (2) | right, but not something that this build or device can do |
+| `NO_MEMORY` (3) | memory of the host or the device is out |
+| `DEVICE` (4) | the device or its driver failed: `clave doctor` |
+| `IO` (5) | a file could not be read or written |
+
+Dots stand for what a message puts in. The lists below are made from the sources.
+"""
+
+
+def section(title, row, met):
+    listed = [f"- {m}" for m in sorted({shown(m) for m in met})]
+    return [f"{title} {row.title}", "", f"Cause: {row.cause}", "", f"Cure: {row.cure}", "", *listed, ""]
+
+
+def guide(found, table):
+    lines = [HEAD, "## Those met most often", ""]
+    for row in table:
+        if not row.is_path:
+            lines += section("###", row, [m for _, m in found if row.where in m])
+    for row in table:
+        if row.is_path:
+            lines += section("##", row, [m for place, m in found if row_of(place, table) is row])
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="whether all is explained")
+    parser.add_argument("--out", type=pathlib.Path, help="the guide, as Markdown")
+    options = parser.parse_args()
+    found, table = messages(), rows()
+    wrong = list(problems(found, table))
+    print("\n".join(wrong) or f"{len(found)} messages, each explained")
+    if options.out and not wrong:
+        options.out.write_text(guide(found, table))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

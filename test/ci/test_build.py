@@ -65,12 +65,15 @@ def test_install(build, tmp_path):
     assert p.returncode == 0, p.stderr
     for name in (
         "include/clave.h",
+        "include/clave_delegate.h",
+        "include/clave_host.h",
         "include/clave_opencl.h",
         "include/clave_tokenizer.h",
         "include/clave_llm.h",
         "lib/libclave.a",
         "lib/libclave.so",
         "lib/libclave.so.0",
+        "lib/libclave_delegate.so",
         "lib/pkgconfig/clave.pc",
         "bin/clave",
     ):
@@ -85,6 +88,9 @@ def test_install(build, tmp_path):
     ).stdout.strip()
     said = subprocess.run([root / "usr/bin/clave", "--version"], capture_output=True, text=True).stdout
     assert version and version in said, (version, said)
+    opened = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clave_delegate_register"  # finds libclave.so.0 beside it
+    bare = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+    subprocess.run([sys.executable, "-c", opened, root / "usr/lib/libclave_delegate.so"], env=bare, check=True)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +98,11 @@ def test_install(build, tmp_path):
     [
         ("interp/x.c", '#include "backend/opencl/opencl.h"', True),
         ("interp/x.c", '#include "backend/backend.h"', False),
+        ("delegate/x.c", '#include "interp/interp.h"', True),
+        ("delegate/x.c", '#include "clave_opencl.h"', False),
+        ("delegate/clave_delegate.h", '#include "base/status.h"', True),
+        ("examples/host_app/x.c", '#include "clave_builder.h"', True),
+        ("examples/host_app/x.c", "#include <dlfcn.h>", True),
         ("cli/x.c", '#include "interp/interp.h"', True),
         ("api/x.c", '#include "interp/interp.h"', False),
         ("api/x.c", '#include "interp/running.h"', True),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -187,15 +188,38 @@ static void test_once(void **state) {
   assert_int_equal(once_count, 1);
 }
 
+static void open_later(void *ctx) {
+  wait_event *e = ctx;
+  (void)usleep(20000);
+  wait_event_set(e, true);
+}
+
+/* Closed until it is opened, and again once it is closed; however many wait. */
+static void test_wait_event(void **state) {
+  (void)state;
+  wait_event *e;
+  thread *t;
+  assert_null(wait_event_create(&e));
+  for (int round = 0; round < 2; round++) {
+    assert_false(wait_event_wait(e, 0));
+    assert_false(wait_event_wait(e, 5));
+    assert_null(thread_create(open_later, e, &t));
+    assert_true(thread_is_here(t));
+    assert_true(wait_event_wait(e, round ? 10000 : -1));
+    assert_true(wait_event_wait(e, 0));
+    thread_join(t);
+    wait_event_set(e, false);
+  }
+  wait_event_destroy(e);
+  wait_event_destroy(NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_covers_all),
-      cmocka_unit_test(test_nested),
-      cmocka_unit_test(test_several_callers),
-      cmocka_unit_test(test_environment),
-      cmocka_unit_test(test_once),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_lock_within),
+      cmocka_unit_test(test_wait_event),  cmocka_unit_test(test_covers_all),
+      cmocka_unit_test(test_nested),      cmocka_unit_test(test_several_callers),
+      cmocka_unit_test(test_environment), cmocka_unit_test(test_once),
+      cmocka_unit_test(test_threads),     cmocka_unit_test(test_lock_within),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

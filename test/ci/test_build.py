@@ -68,6 +68,11 @@ def test_help_names_every_target():
     [
         ("interp/x.c", '#include "backend/opencl/opencl.h"', True),
         ("interp/x.c", '#include "backend/backend.h"', False),
+        ("delegate/x.c", '#include "interp/interp.h"', True),
+        ("delegate/x.c", '#include "clave_opencl.h"', False),
+        ("delegate/clave_delegate.h", '#include "base/status.h"', True),
+        ("examples/host_app/x.c", '#include "clave_builder.h"', True),
+        ("examples/host_app/x.c", "#include <dlfcn.h>", True),
         ("cli/x.c", '#include "interp/interp.h"', True),
         ("api/x.c", '#include "interp/interp.h"', False),
         ("api/x.c", '#include "interp/running.h"', True),

@@ -31,7 +31,9 @@ def tables(build):
 def test_everything_is_there(installed, tables):
     found = files(installed[0] / "usr")
     wanted = {f"include/{h.name}" for h in (ROOT / "include").glob("*.h")}
-    wanted |= {f"lib/x86/{n}" for n in ("libclave.a", "libclave.so", "libclave.so.0", "libclave.so.0.1.0")}
+    wanted |= {f"lib/x86/{n}" for n in ("libclave.a", "libclave_main.a", "libclave_delegate.so")}
+    wanted |= {f"lib/x86/{n}" for n in ("libclave.so", "libclave.so.0", "libclave.so.0.1.0")}
+    wanted.add("include/clave_delegate.h")
     wanted |= {"lib/x86/pkgconfig/clave.pc", "lib/x86/cmake/clave/claveConfig.cmake", "bin/clave"}
     wanted |= {"lib/x86/cmake/clave/claveConfigVersion.cmake", "share/man/man1/clave.1"}
     wanted |= {f"share/man/man1/clave-{c['name']}.1" for c in tables["commands"]}
@@ -52,6 +54,17 @@ def test_the_example_is_built_and_run_by_a_user(installed):
     assert version in run(folder / "usr/bin/clave", "--version", as_user=True, env=env)
     static = run("pkg-config", "--static", "--libs", "clave", env=env)
     assert "-lpcre2-8" in static and "-lutf8proc" in static
+
+
+def test_programs_are_compiled_and_the_plugin_opens(installed):
+    """Nothing of the checkout is beside them."""
+    folder, library = installed[0], installed[0] / "usr/lib/x86"
+    more = ("--static-library", library / "libclave.a")
+    (model,) = readable(folder, MODEL)
+    run(folder / "usr/bin/clave", "compile", model, "-o", folder / "digits", *more, as_user=False)
+    assert "clave" not in run("ldd", folder / "digits")
+    opened = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clave_delegate_register"  # finds libclave.so.0 beside it
+    run(sys.executable, "-c", opened, library / "libclave_delegate.so", env=bare())
 
 
 def test_packages_are_of_this_version(tables):

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import runpy
+import signal
 import subprocess
 import sys
 
@@ -111,6 +112,25 @@ def test_host_app_without_clave(host_app, tmp_path):
     assert "note: no plugin" in host_app(plugin=tmp_path / "no.so")
     assert "note: no plugin" in host_app(plugin="libc.so.6")
     assert "note: clave: no device 'opencl:99'" in host_app(env={"CLAVE_DEVICE": "opencl:99"})
+
+
+@needs_data
+def test_host_app_is_interrupted(host_app, tmp_path):
+    (tmp_path / "images").write_bytes((ROOT / "build/host_app.images").read_bytes() * 50)
+    command = [
+        "build/host_app",
+        "--plugin",
+        "build/libclave_delegate.so",
+        "build/host_app.weights",
+        tmp_path / "images",
+    ]
+    env = os.environ | {"CLAVE_DEVICE": "cpu", "CLAVE_THREADS": "1"}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        assert "runs 54 of 56" in p.stderr.readline()
+        p.send_signal(signal.SIGINT)
+        out, error = p.communicate(timeout=60)
+    assert p.returncode == 1 and error.endswith("host_app: interrupted\n") and "without clave" not in error
+    assert len(out.splitlines()) < 1000
 
 
 @needs_data

@@ -28,7 +28,7 @@ def bare(**more):
     """An environment without this checkout's settings."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TMPDIR", "OCL_ICD_VENDORS")}
     pip = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}  # the machine's way to the package index
-    return kept | pip | {"CLAVE_CACHE_DIR": "off", "HOME": "/nonexistent"} | more
+    return kept | pip | {"CLAVE_CACHE_DIR": "off", "HOME": "/dev/null"} | more
 
 
 def run(*command, as_user=False, env=None, cwd=None, code=0):

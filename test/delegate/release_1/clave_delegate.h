@@ -30,8 +30,9 @@
  * an error there.
  *
  * Lifetimes. What is bound or borrowed outlives its use: memory until it is bound again or the
- * instance is destroyed, payload and constants until `release` is called. Devices and programs may
- * be closed before their instances. What a getter gives lives as long as its handle. */
+ * instance is destroyed, payload and constants until `release` is called, contexts of callbacks as
+ * long as the device or the instance that they were given to. Devices and programs may be closed
+ * before their instances. What a getter gives lives as long as its handle. */
 #include "clave.h"
 
 #ifdef __cplusplus

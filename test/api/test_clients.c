@@ -147,7 +147,7 @@ static bool says_forked(clave_status st) {
 }
 
 typedef struct family {
-  clave_device *device;
+  clave_device *device, *idle; /* no session is on idle */
   clave_program *program;
   clave_session *session;
   float image[PIXELS], want[CLASSES];
@@ -166,6 +166,7 @@ static int live_as_child(family *f) {
   if (!clave_devices_hint()) CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &d)) && !d);
   clave_session_destroy(f->session);
   clave_device_destroy(f->device);
+  clave_device_destroy(f->idle); /* whose threads are not there */
   /* ThreadSanitizer knows no threads in a forked process. */
   const clave_device_options alone = {.size = sizeof alone, .n_threads = SANITIZED};
   clave_status st = clave_device_open("cpu", &alone, &d);
@@ -183,7 +184,9 @@ static void fork_after_use(const char *spec) {
   int how;
   memset(&f, 0, sizeof f);
   fill_images(f.image, 0);
+  const clave_device_options four = {.size = sizeof four, .n_threads = 4};
   good(clave_device_open(spec, NULL, &f.device));
+  good(clave_device_open(spec, &four, &f.idle));
   good(clave_program_load(MNIST, NULL, &f.program));
   good(clave_session_create(f.program, f.device, NULL, &f.session));
   good(classify(f.session, f.image, 0, f.want));
@@ -199,6 +202,7 @@ static void fork_after_use(const char *spec) {
   clave_session_destroy(f.session);
   clave_program_destroy(f.program);
   clave_device_destroy(f.device);
+  clave_device_destroy(f.idle);
 }
 
 static void test_fork_cpu(void **state) {

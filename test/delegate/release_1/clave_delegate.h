@@ -126,7 +126,8 @@ typedef struct clave_delegate_node {
 } clave_delegate_node;
 
 /* A graph of the host's, in an order that it can be run in. As a payload it has one method,
- * "forward", whose inputs and outputs are the tensors of these kinds, in their order. */
+ * "forward", whose inputs and outputs are the tensors of these kinds, in their order. States begin
+ * with zeros, and change by ops that write them. */
 typedef struct clave_delegate_graph {
   size_t size; /* sizeof(clave_delegate_graph) */
   const clave_delegate_size *sizes;

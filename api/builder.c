@@ -234,7 +234,8 @@ clave_id clave_builder_constant(clave_builder *b, const char *name, const clave_
   return b->error ? 0 : add_tensor(b, SLOT_CONSTANT, name, given->dtype, shape);
 }
 
-static clave_status parse_encoding(clave_builder *b, const char *form, int rank,
+/* axis: from which dimension on a row goes. */
+static clave_status parse_encoding(clave_builder *b, const char *form, int axis,
                                    ir_encoding **out) {
   encoding e;
   if (!form || !encoding_parse(form, &e))
@@ -244,7 +245,7 @@ static clave_status parse_encoding(clave_builder *b, const char *form, int rank,
         form ? form : "");
   ir_encoding *ir = mem_pool_alloc(b->pool, 1, sizeof *ir);
   if (!ir) return status_no_memory();
-  *ir = (ir_encoding){.axis = rank - 1, .format = ""};
+  *ir = (ir_encoding){.axis = axis, .format = ""};
   if (e.kind == ENCODING_BLOCKS) {
     ir->kind = IR_ENCODING_KIND_BLOCK_FORMAT;
     ir->format = block_format_at(e.format)->name;
@@ -260,6 +261,11 @@ static clave_status parse_encoding(clave_builder *b, const char *form, int rank,
   return NULL;
 }
 
+/* Rows that begin at another dimension than the last are told by how many dimensions are before. */
+static int rows_axis(int rank, const clave_tensor *rows) {
+  return rows && rows->rank >= 2 && rows->rank < rank ? rows->rank - 1 : rank - 1;
+}
+
 clave_id clave_builder_encoded(clave_builder *b, const char *name, const char *form,
                                clave_dtype type, int rank, const int64_t *dims,
                                const clave_tensor *rows, bool copy) {
@@ -268,7 +274,7 @@ clave_id clave_builder_encoded(clave_builder *b, const char *name, const char *f
   ir_encoding *e = NULL;
   if (!builder_ready(b)) return 0;
   clave_status st = check_type(type, rank);
-  if (!st) st = parse_encoding(b, form, rank, &e);
+  if (!st) st = parse_encoding(b, form, rows_axis(rank, rows), &e);
   if (!st) st = take_data(b, rows, copy, &data);
   if (!st) st = builder_ints(b, dims, NULL, (uint32_t)rank, &shape);
   builder_fail(b, status_while(st, "constant '%.200s'", name ? name : ""));

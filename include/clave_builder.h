@@ -60,10 +60,11 @@ CLAVE_API void clave_builder_metadata(clave_builder *builder, const char *json);
  * and outlive the program, which reads them in place. */
 CLAVE_API clave_id clave_builder_constant(clave_builder *builder, const char *name,
                                           const clave_tensor *data, bool copy);
-/* A constant whose rows, of the last dimension, are encoded: "int4:32:zeros", "int8", "Q4_K", as
+/* A constant whose rows are encoded: "int4:32:zeros", "int8", "Q4_K", as
  * clave_tensor_info.encoding_text has it; docs/format.md tells the layouts. dtype (F32, F16, BF16),
- * rank and dims are of what it is decoded to; rows: U8 (product of the other dims, bytes of a row),
- * copied or borrowed as above. */
+ * rank and dims are of what it is decoded to; rows: U8 (the dims before a row, bytes of a row),
+ * copied or borrowed as above. A row is the last dimension or, of a convolution's weight, all but
+ * the first. */
 CLAVE_API clave_id clave_builder_encoded(clave_builder *builder, const char *name,
                                          const char *encoding, clave_dtype dtype, int rank,
                                          const int64_t *dims, const clave_tensor *rows, bool copy);

@@ -135,7 +135,7 @@ static encoded_kind choose_variant(const gemm *g) {
                         .n = sizeof encoded_variants / sizeof *encoded_variants,
                         .is_usable = is_usable,
                         .ctx = g};
-  return (encoded_kind)recorder_choose(g->s, &all, &k, choose(g));
+  return (encoded_kind)recorder_choose(g->s, &all, &k, (int)choose(g));
 }
 
 clave_status gemm_encoded(const gemm *g) {

@@ -60,8 +60,9 @@ static const backend_vtable null_vtable = {
 static inline device_set null_devices(null_device *d, int n) {
   device_set set = {.count = n};
   for (int i = 0; i < n; i++) {
-    d[i] = (null_device){.b = {&null_vtable, {.kind = i ? "cpu" : "null", .name = "null"}},
-                         .modulus = i == n - 1 ? 1 : (uint64_t)(i + 2)};
+    d[i] = (null_device){
+        .b = {.vt = &null_vtable, .info = {.kind = i ? "cpu" : "null", .name = "null"}},
+        .modulus = i == n - 1 ? 1 : (uint64_t)(i + 2)};
     d[i].b.info.alignment = 64;
     d[i].b.info.max_alloc = (uint64_t)1 << 40;
     set.backends[i] = &d[i].b;

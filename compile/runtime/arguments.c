@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------- bytes */
 
 static bool multiply(size_t *by, int64_t n) {
-  return n >= 0 && !__builtin_mul_overflow(*by, (size_t)n, by);
+  return n >= 0 && !__builtin_mul_overflow(*by, n, by);
 }
 
 bool argument_bytes(const model_argument *a, const int64_t *dims, size_t *bytes) {

@@ -22,10 +22,12 @@ static clave_status map_descriptor(int fd, const char *path, file_map *out) {
   if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
   if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: not a regular file", path);
   if (s.st_size == 0) return NULL;
-  void *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const size_t size = (size_t)s.st_size;
+  if ((off_t)size != s.st_size) return file_error(path, EFBIG); /* than addresses of 32 bits */
+  void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return file_error(path, errno);
   out->data = data;
-  out->size = (size_t)s.st_size;
+  out->size = size;
   return NULL;
 }
 

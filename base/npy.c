@@ -150,7 +150,7 @@ static bool lay_out(const header *h, npy_array *t) {
   t->rank = h->rank;
   t->is_fortran = h->fortran;
   for (int i = 0; i < h->rank; i++) empty |= h->dims[i] == 0;
-  int64_t stride = 1, limit = INT64_MAX / (int64_t)dtype_size(t->type);
+  int64_t stride = 1, limit = (int64_t)(SIZE_MAX / 2) / (int64_t)dtype_size(t->type);
   for (int k = 0; k < h->rank; k++) {
     int i = h->fortran ? k : h->rank - 1 - k;
     t->dims[i] = h->dims[i];

@@ -70,7 +70,8 @@ def graphs(r):
 
 
 def compiled(r):
-    """Programs as C beside the interpreter; random graphs (more are in `graphs`) under sanitizers in --all."""
+    """Programs as C beside the interpreter; in --all also on emulated processors, and random graphs (more are in
+    `graphs`) under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
@@ -78,6 +79,8 @@ def compiled(r):
         for name in ("models", "carried", "driver", "means", "files")
     ]
     if r.everything:
+        r.run(["ci/deps", "cross"], name="ci/deps cross", timeout=1800)
+        jobs.append(Job([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "test/compile/test_cross.py"]))
         jobs.append(Job([*graphs, "100"]))
         jobs.append(Job([*graphs, "100", "--compiler", "clang", "--sanitize"]))
     r.run_all(jobs, timeout=7200)

@@ -141,6 +141,16 @@ static void write_memory(const emitter *e, text *to) {
               e->scratch_bytes, memory_bytes(e), e->forms.n + 1, e->k->n_rebased + 1);
 }
 
+/* What the program takes of the processor that it is compiled for. */
+static void write_needs(const emitter *e, text *to) {
+  text_printf(to,
+              "_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, \"weights and files are "
+              "little-endian: this processor is not\");\n"
+              "_Static_assert(PTRDIFF_MAX >= %zu, \"this program takes more memory than this "
+              "processor addresses\");\n\n",
+              memory_bytes(e) + e->k->weight_bytes);
+}
+
 /* Where its memory and its threads come from. */
 static void write_means(const compile_options *o, text *to) {
   if (o->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
@@ -196,6 +206,7 @@ static void write_function(const char *name, const text *body, text *to) {
 static clave_status write_file(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
   write_head(e, to);
+  write_needs(e, to);
   TRY(write_arguments(e, "input", &m->inputs, true, to));
   TRY(write_arguments(e, "output", &m->outputs, false, to));
   TRY(write_states(e, to));

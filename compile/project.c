@@ -28,6 +28,7 @@ static const char weights_source[] =
 /* What decides the bits of results is the same as in the library: no contraction of a * b + c. */
 static const char *const compile_flags[] = {"-std=c11",
                                             "-D_GNU_SOURCE",
+                                            "-D_FILE_OFFSET_BITS=64",
                                             "-Wall",
                                             "-Wextra",
                                             "-Wpedantic",

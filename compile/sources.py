@@ -27,6 +27,7 @@ INLINE = re.compile(
     r"^(?:TARGET_\w+ )?(?:static inline|KERNEL_INLINE)[^;{]*\{(?:[^\n]*\}$|.*?^\})|^#[ \t]*define(?:[^\n]*\\\n)*[^\n]*",
     re.M | re.S,
 )
+ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)\s*")
 STATIC = re.compile(r"^(?:TARGET_\w+ )*(?:static|KERNEL_INLINE)\b")
 
 
@@ -59,7 +60,8 @@ def definitions(sources: dict[str, Source]) -> dict[str, str]:
     for s in sources.values():
         if not s.path.endswith(".c"):
             continue
-        names = [m.group(1) for m in DEFINED.finditer(s.text) if not STATIC.match(m.group())]
+        found_here = DEFINED.finditer(ATTRIBUTE.sub("", s.text))
+        names = [m.group(1) for m in found_here if not STATIC.match(m.group())]
         for name in [*names, *KERNEL_DEFINED.findall(s.text)]:
             if name == "main":
                 continue

@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------- bytes */
 
 static bool multiply(size_t *by, int64_t n) {
-  return n >= 0 && !__builtin_mul_overflow(*by, (size_t)n, by);
+  return n >= 0 && !__builtin_mul_overflow(*by, n, by);
 }
 
 bool argument_bytes(const model_argument *a, const int64_t *dims, size_t *bytes) {
@@ -105,11 +105,11 @@ static clave_status wrong_bytes(const model_method *m, const model_argument *a,
 }
 
 /* The n of which the k-th power is `product`; -1: there is none. */
-static int64_t root_of(size_t product, int k) {
-  size_t low = 0, high = product;
+static int64_t root_of(uint64_t product, int k) {
+  uint64_t low = 0, high = product;
   while (low < high) { /* the least n with n^k >= product */
-    const size_t n = low + (high - low) / 2;
-    size_t power = 1;
+    const uint64_t n = low + (high - low) / 2;
+    uint64_t power = 1;
     bool is_large = false;
     for (int i = 0; i < k; i++) is_large = is_large || __builtin_mul_overflow(power, n, &power);
     if (is_large || power >= product) {
@@ -118,7 +118,7 @@ static int64_t root_of(size_t product, int k) {
       low = n + 1;
     }
   }
-  size_t power = 1;
+  uint64_t power = 1;
   for (int i = 0; i < k; i++) power *= low;
   return power == product && low <= INT64_MAX ? (int64_t)low : -1;
 }

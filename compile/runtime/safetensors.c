@@ -93,7 +93,7 @@ static clave_status finish_entry(finder *f) {
   size_t bytes = dtype_size(t->type);
   for (int i = 0; i < t->rank; i++) fits = fits && t->dims[i] >= 0;
   for (int i = 0; i < t->rank; i++)
-    fits = fits && !__builtin_mul_overflow(bytes, (size_t)t->dims[i], &bytes);
+    fits = fits && !__builtin_mul_overflow(bytes, t->dims[i], &bytes);
   if (!fits || bytes != t->bytes)
     return INVALID("a tensor's data_offsets do not fit its shape, or lie outside of the file");
   f->found[f->which] = *e;

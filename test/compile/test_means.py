@@ -114,6 +114,30 @@ def test_a_fixed_number_of_threads(builder, tmp_path):
     assert "CLAVE_THREADS" not in subprocess.run([exe, "--help"], capture_output=True, text=True).stdout
 
 
+# ---------------------------------------------------------------- processors
+
+LIMITS = "#include <stdint.h>\n#undef PTRDIFF_MAX\n#define PTRDIFF_MAX %s\n"
+
+
+@pytest.mark.parametrize(
+    "limit, flags, says",
+    [
+        ("5368709120", [], None),
+        ("2147483647", [], "this program takes more memory than this processor addresses"),
+        ("5368709120", ["-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"], "are little-endian: this processor is not"),
+    ],
+)
+def test_what_a_processor_must_have(tmp_path, limit, flags, says):
+    """Refused when model.c is compiled: offsets would be cut to 32 bits, and data read the other way round."""
+    rows = torch.export.Dim("rows", max=1 << 28)
+    program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8), dynamic_shapes=({0: rows},))
+    emit(program, tmp_path / "c", "--dim", f"rows={100_000_000}")  # 3.2 GB in, 1.2 GB out
+    (tmp_path / "c/limits.h").write_text(LIMITS % limit)
+    words = ["gcc", "-std=c11", "-fsyntax-only", "-I.", "-include", "limits.h", "-Wno-builtin-macro-redefined", *flags]
+    r = subprocess.run([*words, "model.c"], cwd=tmp_path / "c", capture_output=True, text=True)
+    assert (r.returncode == 0) == (says is None) and (says or "") in r.stderr, r.stderr[:2000]
+
+
 # ---------------------------------------------------------------- firmware
 
 # What a C library for firmware has.

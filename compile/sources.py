@@ -65,8 +65,6 @@ def definitions(sources: dict[str, Source]) -> dict[str, str]:
         for name in [*names, *KERNEL_DEFINED.findall(s.text)]:
             if name == "main":
                 continue
-            if name.startswith("__"):
-                raise SourceError(f"{s.path}: a function begins with {name}, which should stand behind static")
             if found.setdefault(name, s.path) != s.path:
                 raise SourceError(f"{s.path}: {name} is defined in {found[name]}, too")
             s.names.append(name)

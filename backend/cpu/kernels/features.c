@@ -27,7 +27,7 @@ void cpu_pretend(cpu_kind kind) {
 #if KERNEL_X86 || KERNEL_ARM
 /* Whether an instruction set is used: one of that level, which the processor has. Without an
  * operating system a compiler for aarch64 may know of none. */
-static __attribute__((unused)) bool is_used(cpu_level level, cpu_kind least, bool is_there) {
+__attribute__((unused)) static bool is_used(cpu_level level, cpu_kind least, bool is_there) {
   const int kind = pretended;
   if (kind != KIND_OWN) return kind >= (int)least;
   return is_there && (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);

@@ -19,7 +19,7 @@ static void use(const tuning *t) {
 
 /* Read, written over what is there, and read again. */
 static void load(const char *path, const uint8_t *bytes, size_t size) {
-  tuning *t, *again;
+  tuning *t, *again = NULL;
   const char *why;
   put_file(path, bytes, size);
   require(is_good(tuning_create(&t)) && is_good(tuning_create(&again)));

@@ -112,7 +112,7 @@ static void test_query(void **state) {
   assert_non_null(strstr(a[2].reason, "scores"));
 }
 
-/* A device that lacks what an op needs says so; clave as a whole runs it. */
+/* Node by node, by method; wrong questions. What a device lacks: test_opencl.c. */
 static void test_query_of_a_program(void **state) {
   (void)state;
   size_t size;

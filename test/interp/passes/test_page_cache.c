@@ -88,8 +88,10 @@ static clave_id places(const building *g) {
   clave_builder_set_int(g->b, "start", g->how == SHIFTED);
   clave_builder_set_int(g->b, "step", g->how == EVERY_SECOND ? 2 : 1);
   clave_builder_set_tensor(g->b, "out", counter);
-  add_step(g, g->how == BELOW ? "sub" : "add", CLAVE_I64, g->how == COUNTED ? two(g) : g->position,
-           counter, out);
+  if (g->how == COUNTED)
+    add_step(g, "add", CLAVE_I64, counter, two(g), out);
+  else
+    add_step(g, g->how == BELOW ? "sub" : "add", CLAVE_I64, g->position, counter, out);
   return out;
 }
 

@@ -318,3 +318,6 @@ def test_compiled(tool, root, tune, tmp_path, cache):
     model, plain = ((tmp_path / name / "model.c").read_text() for name in ("tuned", "plain"))
     assert model.count("model_call_on(m, 1, ") >= 5 and ".columns = 64" in model
     assert "model_call_on" not in plain and ".columns = 64" not in plain
+    once = ("--emit-c", "alone", "--dim", "batch=2", "--tune", "--budget", 0.1)
+    tool.good("compile", program, *once, "--threads", 0, env=env)
+    assert any("; 1 threads; " in path.read_text() for path in cache.glob("tuning-*.txt"))

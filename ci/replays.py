@@ -87,8 +87,8 @@ def replay_warming(r):
 
 
 def replay_variants(r):
-    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for bits,
-    on the CPU backend; which by the commit. --all: every one."""
+    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
+    bits, on the CPU backend; which by the commit. --all: every one."""
     named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
     tables = [(c, *row) for c in classes.MAIN for row in named]
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))

@@ -201,6 +201,16 @@ def wide_integers(x, w):
     )
 
 
+def tiled():
+    bound = tolerance(F32, (1, 64, 3, 3))
+    yield Case("tiled", Tiled(), [T((2, 130, 9, 18)), T((3, 64, 13, 15))], **bound)
+    steps = torch.nn.Sequential(torch.nn.Conv2d(64, 48, 3, padding=1), torch.nn.ReLU())
+    d = torch.export.Dim
+    sizes = [{0: d("images"), 2: d("rows"), 3: d("columns")}]
+    inputs = [[T((2, 64, 8, 9))], [T((3, 64, 21, 16))]]
+    yield Case("tiled_sizes", steps, inputs[0], inputs[1], dynamic_shapes=sizes, **bound)
+
+
 def cases():
     for dtype in (I8, I32, I64):
         lines = [T((2, 3, 9), dtype), T((5, 3, 3), dtype), T((5,), dtype), T((1, 4, 11), dtype), T((4, 1, 3), dtype)]
@@ -242,13 +252,7 @@ def cases():
     for dtype in (F32, F16, BF16, F64):
         shapes = [T((2, 24, 7, 9), dtype), T((2, 24, 9, 8), dtype)]
         yield Case(f"weights_{name_of(dtype)}", Weighted(dtype), shapes, **tolerance(dtype, (1, 24)))
-    tiled = tolerance(F32, (1, 64, 3, 3))
-    yield Case("tiled", Tiled(), [T((2, 130, 9, 18)), T((3, 64, 13, 15))], **tiled)
-    steps = torch.nn.Sequential(torch.nn.Conv2d(64, 48, 3, padding=1), torch.nn.ReLU())
-    d = torch.export.Dim
-    sizes = [{0: d("images"), 2: d("rows"), 3: d("columns")}]
-    inputs = [[T((2, 64, 8, 9))], [T((3, 64, 21, 16))]]
-    yield Case("tiled_sizes", steps, inputs[0], inputs[1], dynamic_shapes=sizes, **tiled)
+    yield from tiled()
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]
     yield Case("unbatched", fn.conv2d, unbatched, **tolerance(F32, (4, 3, 3, 3)))
     yield Case("empty_batch", fn.conv2d, [T((0, 3, 7, 8)), T((4, 3, 3, 3)), T((4,))])

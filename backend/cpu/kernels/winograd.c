@@ -165,6 +165,8 @@ static void store_tile(const tiling *t, const place *at, int64_t output, const f
   for (int64_t i = 0; i < rows; i++, to += p->out_columns, cells += t->m) {
     if (columns == 4)
       memcpy(to, cells, 4 * sizeof *to);
+    else if (columns == 2)
+      memcpy(to, cells, 2 * sizeof *to);
     else
       memcpy(to, cells, (size_t)columns * sizeof *to);
   }

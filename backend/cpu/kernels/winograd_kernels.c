@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/vec4.h"
 
-enum { LANES = WINOGRAD_LANES, MOST_N = 6 };
+enum { LANES = WINOGRAD_LANES, MOST_N = 6, AHEAD = 8192 /* bytes of the weight */ };
 
 /* The points that are not 0, 1, -1: +-A and +-B. */
 #define A 0.625f
@@ -16,43 +16,54 @@ enum { LANES = WINOGRAD_LANES, MOST_N = 6 };
 
 /* ---------------------------------------------------------------- factors of inputs */
 
+/* 16 floats, in as many registers as the target needs. */
+typedef float lanes __attribute__((vector_size(64)));
+
+/* n vectors, `step` elements apart. */
+KERNEL_INLINE void load(int n, const float *from, int64_t step, lanes *to) {
+#pragma GCC unroll 6
+  for (int i = 0; i < n; i++) memcpy(&to[i], from + i * step, sizeof *to);
+}
+KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
+#pragma GCC unroll 6
+  for (int i = 0; i < n; i++) memcpy(to + i * step, &from[i], sizeof *from);
+}
+
 /* One row or column of a tile: elements `step` apart to elements `to_step` apart. */
 KERNEL_INLINE void factors_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
-  for (int i = 0; i < LANES; i++) {
-    const float d0 = from[i], d1 = from[step + i], d2 = from[2 * step + i], d3 = from[3 * step + i];
-    to[i] = d0 - d2;
-    to[to_step + i] = d1 + d2;
-    to[2 * to_step + i] = d2 - d1;
-    to[3 * to_step + i] = d3 - d1;
-  }
+  lanes d[4];
+  load(4, from, step, d);
+  const lanes f[4] = {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[3] - d[1]};
+  store(4, f, to, to_step);
 }
 
 KERNEL_INLINE void factors_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
   const float a2 = A * A, b2 = B * B;
-  for (int i = 0; i < LANES; i++) {
-    const float d0 = from[i], d1 = from[step + i], d2 = from[2 * step + i], d3 = from[3 * step + i],
-                d4 = from[4 * step + i], d5 = from[5 * step + i];
-    const float even_a = d4 - b2 * d2, odd_a = A * d3 - A * b2 * d1;
-    const float even_b = d4 - a2 * d2, odd_b = B * d3 - B * a2 * d1;
-    to[i] = a2 * b2 * d0 - (a2 + b2) * d2 + d4;
-    to[to_step + i] = even_a + odd_a;
-    to[2 * to_step + i] = even_a - odd_a;
-    to[3 * to_step + i] = even_b + odd_b;
-    to[4 * to_step + i] = even_b - odd_b;
-    to[5 * to_step + i] = a2 * b2 * d1 - (a2 + b2) * d3 + d5;
-  }
+  lanes d[6];
+  load(6, from, step, d);
+  const lanes even_a = d[4] - b2 * d[2], odd_a = A * d[3] - A * b2 * d[1];
+  const lanes even_b = d[4] - a2 * d[2], odd_b = B * d[3] - B * a2 * d[1];
+  const lanes f[6] = {a2 * b2 * d[0] - (a2 + b2) * d[2] + d[4],
+                      even_a + odd_a,
+                      even_a - odd_a,
+                      even_b + odd_b,
+                      even_b - odd_b,
+                      a2 * b2 * d[1] - (a2 + b2) * d[3] + d[5]};
+  store(6, f, to, to_step);
 }
 
 /* Columns, then rows. */
 KERNEL_INLINE void factors_of_tile(int m, const float *from, int64_t row, float *to, int64_t step) {
   const int n = m + 2;
   float half[MOST_N * MOST_N * LANES];
+#pragma GCC unroll 6
   for (int x = 0; x < n; x++) {
     if (m == 2)
       factors_of_4(from + x * LANES, row * LANES, half + x * LANES, n * LANES);
     else
       factors_of_6(from + x * LANES, row * LANES, half + x * LANES, n * LANES);
   }
+#pragma GCC unroll 6
   for (int y = 0; y < n; y++) {
     if (m == 2)
       factors_of_4(half + y * n * LANES, LANES, to + y * n * step, step);
@@ -64,45 +75,49 @@ KERNEL_INLINE void factors_of_tile(int m, const float *from, int64_t row, float 
 /* ---------------------------------------------------------------- outputs of sums */
 
 KERNEL_INLINE void outputs_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
-  for (int i = 0; i < LANES; i++) {
-    const float s0 = from[i], s1 = from[step + i], s2 = from[2 * step + i], s3 = from[3 * step + i];
-    to[i] = s0 + s1 + s2;
-    to[to_step + i] = s1 - s2 + s3;
-  }
+  lanes s[4];
+  load(4, from, step, s);
+  const lanes y[2] = {s[0] + s[1] + s[2], s[1] - s[2] + s[3]};
+  store(2, y, to, to_step);
 }
 
 KERNEL_INLINE void outputs_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
-  for (int i = 0; i < LANES; i++) {
-    const float s1 = from[step + i], s2 = from[2 * step + i], s3 = from[3 * step + i],
-                s4 = from[4 * step + i];
-    const float even_a = s1 + s2, odd_a = s1 - s2, even_b = s3 + s4, odd_b = s3 - s4;
-    to[i] = from[i] + even_a + even_b;
-    to[to_step + i] = A * odd_a + B * odd_b;
-    to[2 * to_step + i] = A * A * even_a + B * B * even_b;
-    to[3 * to_step + i] = A * A * A * odd_a + B * B * B * odd_b + from[5 * step + i];
-  }
+  lanes s[6];
+  load(6, from, step, s);
+  const lanes even_a = s[1] + s[2], odd_a = s[1] - s[2], even_b = s[3] + s[4], odd_b = s[3] - s[4];
+  const lanes y[4] = {s[0] + even_a + even_b, A * odd_a + B * odd_b,
+                      A * A * even_a + B * B * even_b,
+                      A * A * A * odd_a + B * B * B * odd_b + s[5]};
+  store(4, y, to, to_step);
 }
 
 KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const float *bias,
                                    float *to, float *check) {
   const int n = m + 2;
-  float half[WINOGRAD_LANES * 4 * MOST_N], seen[LANES];
-  memcpy(seen, check, sizeof seen);
+  float half[WINOGRAD_LANES * 4 * MOST_N];
+  lanes seen, add;
+  load(1, check, LANES, &seen);
+  load(1, bias, LANES, &add);
+#pragma GCC unroll 6
   for (int x = 0; x < n; x++) {
     if (m == 2)
       outputs_of_4(from + x * step, n * step, half + x * LANES, n * LANES);
     else
       outputs_of_6(from + x * step, n * step, half + x * LANES, n * LANES);
   }
+#pragma GCC unroll 4
   for (int y = 0; y < m; y++) {
+    lanes made[4];
     if (m == 2)
       outputs_of_4(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
     else
       outputs_of_6(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
-    for (int x = y * m; x < (y + 1) * m; x++)
-      for (int i = 0; i < LANES; i++) seen[i] += to[x * LANES + i] += bias[i];
+    load(m, to + y * m * LANES, LANES, made);
+#pragma GCC unroll 4
+    for (int x = 0; x < m; x++) seen += made[x] += add;
+    store(m, made, to + y * m * LANES, LANES);
   }
-  memcpy(check, seen, sizeof seen);
+  store(1, &seen, check, LANES);
 }
 
 /* ---------------------------------------------------------------- any processor */
@@ -118,6 +133,7 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
 #define TILE_VECTOR vec4
 #define TILE_VECTORS 4
 #define TILE_LOAD vec4_load
+#define TILE_AHEAD(p) (void)(p)
 #define TILE_FILL(x) \
   (vec4) { (x), (x), (x), (x) }
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
@@ -147,6 +163,7 @@ static void outputs_4(const float *from, int64_t step, const float *bias, float 
 #define TILE_VECTOR __m256
 #define TILE_VECTORS 2
 #define TILE_LOAD _mm256_loadu_ps
+#define TILE_AHEAD(p) ask_for(p, AHEAD)
 #define TILE_FILL _mm256_set1_ps
 #define TILE_ADD _mm256_fmadd_ps
 enum { AVX2_M = TILE_ROWS };
@@ -176,6 +193,7 @@ TARGET_AVX2 static void outputs_4_avx2(const float *from, int64_t step, const fl
 #define TILE_VECTOR __m512
 #define TILE_VECTORS 2
 #define TILE_LOAD _mm512_loadu_ps
+#define TILE_AHEAD(p) ask_for(p, AHEAD)
 #define TILE_FILL _mm512_set1_ps
 #define TILE_ADD _mm512_fmadd_ps
 enum { AVX512_M = TILE_ROWS };

@@ -18,7 +18,10 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int row
     for (; a < end; a++, b += FLOATS * TILE_VECTORS) {
       TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
-      for (int v = 0; v < TILE_VECTORS; v++) columns[v] = TILE_LOAD(b + v * FLOATS);
+      for (int v = 0; v < TILE_VECTORS; v++) {
+        columns[v] = TILE_LOAD(b + v * FLOATS);
+        TILE_AHEAD(b + v * FLOATS);
+      }
 #pragma GCC unroll 12
       for (int i = 0; i < rows; i++) {
         const TILE_VECTOR x = TILE_FILL(a[i * WINOGRAD_LANES]);
@@ -64,5 +67,6 @@ TILE_TARGET static void TILE_RUN(const winograd_product *t, int rows) {
 #undef TILE_VECTOR
 #undef TILE_VECTORS
 #undef TILE_LOAD
+#undef TILE_AHEAD
 #undef TILE_FILL
 #undef TILE_ADD

@@ -18,6 +18,7 @@ enum {
   BLOCK_BYTES = 640 << 10, /* of factors: what the second-level cache keeps */
   LEAST_BLOCK = 32,        /* tiles, so that the weight is not read too often */
   PART = 32,               /* tiles whose sums of a panel are in the cache, at most */
+  LEAST_PART = 6,          /* tiles for which a weight is worth reading */
   RUN = 16,                /* tiles that one task makes factors of */
   CELLS = 16,              /* outputs that are stored at once */
   DEEP = 64,               /* channels whose weight of a panel the first-level cache keeps */
@@ -68,6 +69,20 @@ static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
   return parts_of(n, parts > 0 ? parts : 1);
 }
 
+/* Whose factors the second-level caches of so many threads keep. */
+static int64_t most_tiles(const tiling *t, int64_t n_threads) {
+  int64_t tile_bytes = t->n * t->n * t->blocks * LANES * (int64_t)sizeof(float);
+  int64_t most = n_threads * BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
+  return most < LEAST_BLOCK ? LEAST_BLOCK : most;
+}
+
+/* Few enough that there is a task of a panel for each thread. */
+static int64_t most_of_task(const tiling *t, int64_t n_threads) {
+  int64_t parts = parts_of(n_threads, t->panels > 0 ? t->panels : 1);
+  int64_t most = parts_of(t->block, parts);
+  return least(PART, most < LEAST_PART ? LEAST_PART : most);
+}
+
 static tiling plan_tiling(const kernel_context *ctx, const winograd_args *p) {
   tiling t = {.p = p, .kernel = winograd_kernel_for(p->tile), .m = p->tile, .n = p->tile + 2};
   t.rows = parts_of(p->out_rows, t.m);
@@ -75,14 +90,12 @@ static tiling plan_tiling(const kernel_context *ctx, const winograd_args *p) {
   t.tiles = p->images * t.rows * t.columns;
   t.blocks = parts_of(p->channels, LANES);
   t.panels = parts_of(p->outputs, t.kernel.nr);
-  int64_t tile_bytes = t.n * t.n * t.blocks * LANES * (int64_t)sizeof(float);
-  int64_t most = BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
-  if (most < LEAST_BLOCK) most = LEAST_BLOCK;
   int64_t multiplies = t.tiles * t.n * t.n * p->channels * p->outputs;
   t.work = p->groups * (multiplies / WORK);
   t.shared = t.tiles < LEAST_BLOCK * ctx->n_threads && ctx->n_threads > 1;
-  t.block = t.shared ? t.tiles : equal_parts(t.tiles, most, ctx->n_threads);
-  t.part = equal_parts(t.block, PART, 1);
+  t.block = equal_parts(t.tiles, most_tiles(&t, t.shared ? ctx->n_threads : 1),
+                        t.shared ? 1 : ctx->n_threads);
+  t.part = equal_parts(t.block, t.shared ? most_of_task(&t, ctx->n_threads) : PART, 1);
   return t;
 }
 
@@ -317,23 +330,24 @@ static void run_outputs(const void *user, int64_t task, char *scratch) {
                (float *)(void *)scratch);
 }
 
-static int64_t factor_tasks(const tiling *t) { return t->blocks * parts_of(t->block, RUN); }
-static int64_t output_tasks(const tiling *t) { return t->panels * parts_of(t->block, t->part); }
-
 static size_t shared_bytes(const kernel_context *ctx, const tiling *t) {
+  int64_t factors = t->blocks * parts_of(t->block, RUN);
+  int64_t outputs = t->panels * parts_of(t->block, t->part);
   return kernel_scratch_size(factor_bytes(t)) +
-         larger(slots_bytes(ctx, factor_tasks(t), t->work, task_bytes(t)),
-                slots_bytes(ctx, output_tasks(t), t->work, task_bytes(t)));
+         slots_bytes(ctx, factors > outputs ? factors : outputs, t->work, task_bytes(t));
 }
 
 static void run_shared(const kernel_context *ctx, tiling *t, char *memory) {
   char *slots = memory + kernel_scratch_size(factor_bytes(t));
   t->factors = (float *)(void *)memory;
-  t->count = t->tiles;
-  for (t->group = 0; t->group < t->p->groups; t->group++) {
-    run_slots_in(ctx, factor_tasks(t), t->work, task_bytes(t), run_factors, t, slots);
-    run_slots_in(ctx, output_tasks(t), t->work, task_bytes(t), run_outputs, t, slots);
-  }
+  for (t->group = 0; t->group < t->p->groups; t->group++)
+    for (t->first = 0; t->first < t->tiles; t->first += t->block) {
+      t->count = least(t->block, t->tiles - t->first);
+      run_slots_in(ctx, t->blocks * parts_of(t->count, RUN), t->work, task_bytes(t), run_factors, t,
+                   slots);
+      run_slots_in(ctx, t->panels * parts_of(t->count, t->part), t->work, task_bytes(t),
+                   run_outputs, t, slots);
+    }
 }
 
 /* ---------------------------------------------------------------- the kernel */

@@ -1,9 +1,9 @@
 #ifndef BACKEND_CPU_KERNELS_WINOGRAD_H
 #define BACKEND_CPU_KERNELS_WINOGRAD_H
 /* Convolution of contiguous images with a 3x3 kernel and stride 1 by Winograd's method, in float.
- * Which bits a result has depends on `tile` and the processor alone. An output is off by no more
- * than a small multiple of what its tile's largest inputs are rounded by (see winograd_error.py's
- * table in docs/performance.md); where one is no finite number, its tile is computed directly. */
+ * Which bits a result has depends on `tile` and the processor alone. Errors are relative to the
+ * largest inputs of a tile, not of an output (docs/performance.md); a tile in which an output is no
+ * finite number is computed directly. */
 #include "base/kernel.h"
 
 enum { WINOGRAD_SIDE = 3, WINOGRAD_MOST = 4 };

@@ -130,17 +130,25 @@ static inline void load_cells(const conv_part *a, int64_t from, int64_t n, char 
     load_row(a->c, p->type, x, a->d[2].stride, n, to);
 }
 
-/* What a tap of a plane of x sees in neighbouring cells. */
-static void gather_cells(const conv_part *a, const segment *s, int64_t plane, const int64_t tap[],
-                         char *to) {
-  int64_t size = (int64_t)compute_size(a->c), shift = input_at(&a->d[2], 0, tap[2]);
-  int64_t begin = s->cell[2], end = begin + s->n, first = end, stop = end;
-  int64_t row = input_row(a, s->cell, tap);
+/* What a tap sees in neighbouring cells: in those in [first, stop) elements of a plane of x, from
+ * `from` on; padding in the others. */
+typedef struct sight {
+  int64_t first, stop, from;
+} sight;
+
+static sight see_cells(const conv_part *a, const segment *s, const int64_t tap[]) {
+  int64_t shift = input_at(&a->d[2], 0, tap[2]), begin = s->cell[2], end = begin + s->n;
+  int64_t row = input_row(a, s->cell, tap), first = end, stop = end;
   if (row >= 0) valid_columns(a, shift, begin, end, &first, &stop);
-  if (stop - first < s->n) memset(to, 0, (size_t)(s->n * size));
-  if (stop > first)
-    load_cells(a, plane * in_size(a->p) + row * a->p->dims[2].in + first * a->d[2].stride + shift,
-               stop - first, to + (first - begin) * size);
+  return (sight){first - begin, stop - begin,
+                 row * a->p->dims[2].in + first * a->d[2].stride + shift};
+}
+
+/* Of a plane of x, n cells. */
+static void gather_cells(const conv_part *a, const sight *s, int64_t n, int64_t plane, char *to) {
+  int64_t size = (int64_t)compute_size(a->c), count = s->stop - s->first;
+  if (count < n) memset(to, 0, (size_t)(n * size));
+  if (count > 0) load_cells(a, plane * in_size(a->p) + s->from, count, to + s->first * size);
 }
 
 static void next_tap(const conv_part *a, int64_t tap[], int64_t *channel) {
@@ -153,18 +161,26 @@ static void next_tap(const conv_part *a, int64_t tap[], int64_t *channel) {
 
 enum { MOST_LANES = 64 };
 
-/* Rows [k, k + kn) of the patch matrix, of at most MOST_LANES cells of all images. */
+/* Rows [k, k + kn) of the patch matrix, of at most MOST_LANES cells of all images: tap by tap, as
+ * each sees the same of all channels. */
 static void gather_patches(const conv_part *a, int64_t group, int64_t cell, int64_t cells,
                            int64_t k, int64_t kn, int64_t width, char *to) {
   segment segments[MOST_LANES];
+  sight seen[MOST_LANES];
   const conv_args *p = a->p;
-  int64_t size = (int64_t)compute_size(a->c), channel = k / tap_count(a), tap[CONV_DIMS];
+  int64_t size = (int64_t)compute_size(a->c), taps = tap_count(a), tap[CONV_DIMS];
+  int64_t channel = k / taps;
   int count = find_segments(a, cell, cells, segments);
-  split_tap(a, k % tap_count(a), tap);
-  for (; kn > 0; kn--, to += width * size, next_tap(a, tap, &channel)) {
-    char *at = to;
-    for (const segment *s = segments; s < segments + count; at += s->n * size, s++)
-      gather_cells(a, s, (s->image * p->groups + group) * p->channels + channel, tap, at);
+  split_tap(a, k % taps, tap);
+  for (int64_t first = 0; first < kn && first < taps; first++, next_tap(a, tap, &channel)) {
+    for (int s = 0; s < count; s++) seen[s] = see_cells(a, &segments[s], tap);
+    for (int64_t row = first, c = channel; row < kn; row += taps, c++) {
+      char *at = to + row * width * size;
+      for (int s = 0; s < count; at += segments[s++].n * size) {
+        int64_t plane = (segments[s].image * p->groups + group) * p->channels + c;
+        gather_cells(a, &seen[s], segments[s].n, plane, at);
+      }
+    }
   }
 }
 

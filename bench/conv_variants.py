@@ -3,8 +3,8 @@
     conv_variants.py [--turns N]
 
 Sessions of direct sums and of Winograd's method take turns; a ratio is the median of those of a turn. Errors are those
-of all outputs from sums in double, their root mean square over that of the outputs, in units of 2^-24. Then ResNet-18
-by the rule beside direct sums.
+of all outputs from sums in double, their root mean square over that of the outputs, in units of 2^-24. Then models by
+the rule beside direct sums.
 """
 
 import argparse
@@ -29,6 +29,8 @@ import clave
 NAMES = variants.CPU["conv"][0]
 # images, channels, outputs, rows and columns
 SIZES = [(1, 64, 64, 56), (1, 128, 128, 28), (1, 256, 256, 14), (1, 512, 512, 7), (8, 256, 256, 14), (1, 64, 64, 256)]
+
+MODELS = ("ResNet-18", "ResNet-50", "UNet")
 
 
 def session(program, variant):
@@ -86,13 +88,14 @@ def main():
     turns = parser.parse_args().turns
     with tempfile.TemporaryDirectory() as folder:
         measure_sizes(pathlib.Path(folder), turns)
-        module, args = models.make("ResNet-18")
-        file = pathlib.Path(folder) / "model.clv"
-        clave.export(module, args, verify=False).save(file)
-        direct, rule = times([session(file, "direct"), session(file, None)], args, turns)
-        print(
-            f"ResNet-18: {1e3 * min(direct):.1f} ms directly, {1e3 * min(rule):.1f} by rule, {ratio(rule, direct):.2f}"
-        )
+        for name in MODELS:
+            module, args = models.make(name)
+            file = pathlib.Path(folder) / "model.clv"
+            clave.export(module, args, verify=False).save(file)
+            direct, rule = times([session(file, "direct"), session(file, None)], args, turns)
+            print(
+                f"{name}: {1e3 * min(direct):.1f} ms directly, {1e3 * min(rule):.1f} by rule, {ratio(rule, direct):.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -109,6 +109,16 @@ def test_a_file_without_rows(prompt, tinylm, tmp_path):
         assert (tmp_path / "0").read_bytes() == (tmp_path / f"{i}").read_bytes()
 
 
+def test_who_answered_is_of_the_conversation(tinylm):
+    """Of the pool's session others' runs say nothing of this one."""
+    llm = Llm(tinylm, Device("cpu"))
+    talk, other = Talk(llm).prompt([5]), Talk(llm).prompt([6])
+    talk.next()
+    assert talk.answered_by() == talk.fork().answered_by() == b"cpu" and other.answered_by() is None
+    other.next()
+    assert other.answered_by() == b"cpu"
+
+
 @DEVICES
 def test_forks_share_what_they_have_in_common(device, tinylm, tmp_path):
     """Each goes on as a conversation of its own, whatever the others write, take back or end with."""

@@ -87,11 +87,16 @@ def measure(args, model):
     return found
 
 
+def above(nats):
+    """As text; what rounds to 0 has no sign."""
+    return f"{round(nats, 4) + 0.0:+.4f}"
+
+
 def table(measured):
     names = " | ".join(f"{name}, MB | nats per token | above f32" for name in measured)
     rows = []
     for way in WAYS:
-        cells = (f"{m[way][0]:.2f} | {m[way][1]:.4f} | {m[way][1] - m['f32'][1]:+.4f}" for m in measured.values())
+        cells = (f"{m[way][0]:.2f} | {m[way][1]:.4f} | {above(m[way][1] - m['f32'][1])}" for m in measured.values())
         rows.append(f"| {way} | {' | '.join(cells)} |")
     return [f"| weights | {names} |", "|---" * (1 + 3 * len(measured)) + "|", *rows]
 
@@ -122,7 +127,7 @@ def plot(measured):
             y = TOP + ROW * row
             if i == 0:
                 lines.append(f'<text x="{LEFT - 8}" y="{y}" text-anchor="end">{way}</text>')
-            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{cost:+.4f}</text>']
+            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{above(cost)}</text>']
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

@@ -127,6 +127,7 @@ def test_pt2e(stories, build, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mamba", "rwkv", "llama"])
+@pytest.mark.by_turn(3)
 def test_pt2e_begins_anew(tmp_path, name):
     """Each text of the calibration, and the rounded model: nothing of an earlier text is in what a model keeps. So a
     text that comes three times shows what it does once."""

@@ -61,6 +61,7 @@ void folder_measure(const char *path, uint64_t *bytes, uint64_t *files);
 /* With all files and folders in it; links are not followed. False: something is left. bytes: of
  * what was removed. */
 bool folder_remove(const char *path, uint64_t *bytes);
+bool folder_empty(const char *path, uint64_t *bytes); /* likewise, all but itself */
 /* A new folder in `parent`, mode 0700, its name beginning with `stem`. Its path, owned by the
  * caller; NULL: it could not be made. */
 char *folder_create_unique(const char *parent, const char *stem);

@@ -96,17 +96,18 @@ clave_status carry_check(const program *p, const compile_options *o) {
 
 clave_status carry_find_runtime(const compile_options *o, char **out) {
   static const char *const names[] = {"/libclave.a", "/../lib/libclave.a", "/../lib64/libclave.a"};
-  *out = o->runtime ? strdup(o->runtime) : find_own(names, sizeof names / sizeof *names, false);
-  if (o->runtime && !*out) return status_no_memory();
+  if (o->runtime) {
+    TRY(path_absolute(o->runtime, out)); /* the linker runs in another folder */
+  } else {
+    *out = find_own(names, sizeof names / sizeof *names, false);
+  }
   if (*out && file_exists(*out)) return NULL;
-  clave_status st =
-      status_new(STATUS_IO,
-                 "%s: not found; executables that carry the runtime are linked with it, "
-                 "and --static-library names it",
-                 *out ? *out : "libclave.a");
   free(*out);
   *out = NULL;
-  return st;
+  return status_new(STATUS_IO,
+                    "%s: not found; executables that carry the runtime are linked with it, "
+                    "and --static-library names it",
+                    o->runtime ? o->runtime : "libclave.a");
 }
 
 /* ---------------------------------------------------------------- main.c */

@@ -1,6 +1,7 @@
 """Executables that carry their program and the runtime: a session's bits on the same device, whatever the sizes, alone
 in an empty environment; and what goes wrong is one clear line."""
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -464,6 +465,31 @@ def test_no_library(tmp_path):
     assert "none.a: not found" in line and "--static-library names it" in line
     line = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--static-library", tmp_path / "libclave.a")
     assert "libclave_main.a: not found, which belongs beside libclave.a" in line
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_library_by_a_path_from_here(tmp_path):
+    """And it is of what went in."""
+    for name in ("libclave.a", "libclave_main.a"):
+        (tmp_path / name).symlink_to(BUILD / name)
+    args = ("-o", "m", "--static-library", "libclave.a", "--sbom", "s.json")
+    r = command("compile", TINYLM, *args, cwd=tmp_path)
+    assert r.returncode == 0, r.stderr
+    assert len(call(tmp_path / "m", "--prompt", "ROMEO:", "--max-new-tokens", 4, env={}).stdout) > 6
+    found = {c["name"]: c for c in json.loads((tmp_path / "s.json").read_text())["components"]}
+    for name in ("libclave.a", "libclave_main.a"):
+        assert found[name]["hashes"] == [{"alg": "SHA-256", "content": sha256(BUILD / name)}]
+        assert found[name]["licenses"] == [{"license": {"id": "MIT"}}]
+    for name, licence in (("libpcre2-8.a", "BSD-3-Clause"), ("libutf8proc.a", "MIT")):
+        asked = ["cc", f"-print-file-name={name}"]
+        path = pathlib.Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+        assert (name in found) == path.is_absolute()
+        if path.is_absolute():
+            assert found[name]["hashes"][0]["content"] == sha256(path)
+            assert found[name]["licenses"] == [{"license": {"id": licence}}]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STA
 clave_status file_writer_pad(file_writer *w,
                              size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
 size_t file_writer_size(const file_writer *w);
+/* What was appended is in the file: commit cannot fail for want of room. */
+clave_status file_writer_flush(file_writer *w) STATUS_CHECK;
+bool file_writer_replaces(const file_writer *w); /* false: it is written directly */
 clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
 void file_writer_destroy(file_writer *w); /* takes NULL */
 

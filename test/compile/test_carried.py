@@ -261,6 +261,20 @@ def test_a_number_that_is_a_float(tmp_path, monkeypatch):
     assert r.returncode == 1 and "input 'scale' is a number, F64, not \"half\"" in r.stderr
 
 
+def test_a_number_whose_value_has_another_name(tmp_path):
+    """--dim names the value, files and numbers go by the argument's place."""
+    spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
+    of_cli = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(of_cli)
+    program = of_cli.make_program()
+    program["values"][1]["name"] = "factor"
+    (tmp_path / "m.json").write_text(json.dumps(program))
+    make(tmp_path / "m.json", tmp_path / "m", "--dim", "factor=2")
+    want = [np.asarray(w) for w in clave.Session(str(tmp_path / "m.json"), device="cpu").run(noise(3, 4), 2.0)]
+    got = run(tmp_path / "m", (noise(3, 4),), want, env=ALONE["cpu"])
+    assert all(same_bits(a, b) for a, b in zip(got, want, strict=True))
+
+
 KINDS = {
     "net": (Net, [(noise(2, 3, 32, 32),)]),
     "loop": (Loop, [(noise(4, 5), torch.tensor(5)), (-noise(4, 5).abs(), torch.tensor(0))]),
@@ -499,6 +513,8 @@ def test_a_library_by_a_path_from_here(tmp_path):
         (["-o", "{}"], "is a folder, not a file"),
         (["--emit-c", "{}"], "is not empty"),
         (["-o", "{}/m", "--march", "native"], "--march says nothing of an executable that carries the runtime"),
+        (["-o", "{}/m", "--tune"], "--tune is of programs that are written out, which --target opencl is not"),
+        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of programs that are written out"),
         (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
         (["-o", "{}/m", "--dim", "batch=0"], "batch"),
     ],
@@ -513,6 +529,13 @@ def test_the_same_bytes_each_time(mnist, tmp_path):
     target, exe = mnist
     make(MNIST, tmp_path / "other", "--target", target)
     assert (tmp_path / "other").read_bytes() == exe.read_bytes()
+
+
+def test_a_language_model_is_not_tuned_or_bare(tmp_path):
+    line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--tune")
+    assert "--tune is of programs that are written out, which a language model's text is not" in line
+    r = command("compile", TINYLM, "--bare", "-o", tmp_path / "tiny.o")
+    assert r.returncode == 1 and "a library cannot carry the runtime" in r.stderr, r.stderr
 
 
 @pytest.mark.parametrize("program", [MNIST, TINYLM])

@@ -230,6 +230,7 @@ def test_a_compiler_with_arguments(tmp_path):
         (["-o", "{}/m", "--bare", "--shared", *ONE], 2, "which of --shared and --bare?"),
         (["-o", "{}/m", "--arena", "heap", *ONE], 2, '--arena: expected static, not "heap"'),
         (["-o", "{}/m", "--threads", "-1", *ONE], 2, "--threads"),
+        (["-o", "{}/m", "--budget", "1", *ONE], 2, "--budget is of --tune, which is not given"),
         (["-o", "{}/m", "--kernel-dir", "{}", *ONE], 1, "holds no source that the program uses: "),
         (["-o", "{}/m", "--arena", "static", "--target", "opencl"], 1, "are of programs that are written out"),
         (["-o", "{}/m", "--verify", "--target", "opencl"], 1, "are kept by programs that are written out"),

@@ -112,7 +112,7 @@ static void print_drivers(const json *drivers, page *out) {
   }
 }
 
-/* "right: conv 2, cat; unsupported: ..." */
+/* A line for each result that there is: "  right: conv cat", families named once. */
 static void print_checks(const json *checks, page *out) {
   static const char *const results[] = {"right", "runs", "wrong", "error", "unsupported"};
   for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
@@ -128,8 +128,21 @@ static void print_checks(const json *checks, page *out) {
   }
 }
 
+static double speed_of(const json *d, const char *key, const char *unit) {
+  const json *speed = field_or_null(d, key);
+  return speed ? number_of(speed, unit) : 0;
+}
+
+/* Those that were measured. */
+static void print_speeds(const json *d, page *out) {
+  const double moved = speed_of(d, "bandwidth", "gb_s"),
+               computed = speed_of(d, "compute", "gflop_s");
+  if (moved > 0) text_printf(out, "  about %.1f GB/s", moved);
+  if (computed > 0) text_printf(out, "%s%.1f GFLOP/s", moved > 0 ? ", " : "  about ", computed);
+  if (moved > 0 || computed > 0) text_puts(out, "\n");
+}
+
 static void print_device(const json *d, page *out) {
-  const json *speed;
   page_visible(out, diagnosis_text(d, "device"));
   text_puts(out, ": ");
   page_visible(out, diagnosis_text(d, "name"));
@@ -139,10 +152,7 @@ static void print_device(const json *d, page *out) {
   page_visible(out, diagnosis_text(d, "driver"));
   text_puts(out, "\n");
   print_checks(field_or_null(d, "checks"), out);
-  if ((speed = field_or_null(d, "bandwidth")))
-    text_printf(out, "  about %.1f GB/s", number_of(speed, "gb_s"));
-  if ((speed = field_or_null(d, "compute")))
-    text_printf(out, ", %.1f GFLOP/s\n", number_of(speed, "gflop_s"));
+  print_speeds(d, out);
 }
 
 static void print_report(const json *report, page *out) {

@@ -6,7 +6,9 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 import torch
@@ -228,6 +230,23 @@ def test_an_executable(verify, build, tmp_path):
     assert code == 0 and "2 outputs of" in out and "bit for bit" in out, error
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong)
     assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2 ")
+
+
+def test_an_executable_is_interrupted(build, folder, tmp_path):
+    """Ctrl-C ends it, too, and leaves nothing."""
+    slow, temporary = tmp_path / "slow", tmp_path / "temporary"
+    temporary.mkdir()
+    slow.write_text("#!/bin/sh\necho begun\nexec sleep 60\n")
+    slow.chmod(0o755)
+    words = [build / "clave", "verify", folder / "m.json", "--executable", slow]
+    p = subprocess.Popen(words, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE, text=True)
+    while not any(log.stat().st_size for log in temporary.glob("clave-verify-*/log_*")):
+        assert p.poll() is None, p.stderr.read()
+        time.sleep(0.01)
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=30)
+    assert p.returncode == 130
+    assert list(temporary.iterdir()) == []
 
 
 def test_no_executable(verify, folder):

@@ -265,6 +265,17 @@ def bad(tmp_path, program, own, *more):
     return line, notes
 
 
+def test_a_language_models_method_for_firmware(tmp_path, softmax):
+    """Its text needs the runtime, its method does not."""
+    program = clave.load(softmax[0])
+    clave._library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"words", 5)
+    program.save(tmp_path / "words.clv")
+    args = ("--bare", "--emit-c", tmp_path / "c", "--tune", "--budget", "1")
+    r = command("compile", tmp_path / "words.clv", *args)
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path / "c/bare.c").exists()
+
+
 def test_wrong_folders_of_kernels(tmp_path, softmax):
     program, own = softmax
     assert bad(tmp_path, program, tmp_path / "none")[0].endswith("none: is not a folder")

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -271,7 +272,8 @@ def test_a_language_models_method_for_firmware(tmp_path, softmax):
     clave._library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"words", 5)
     program.save(tmp_path / "words.clv")
     args = ("--bare", "--emit-c", tmp_path / "c", "--tune", "--budget", "1")
-    r = command("compile", tmp_path / "words.clv", *args)
+    env = os.environ | {"CLAVE_CACHE_DIR": str(tmp_path / "cache")}
+    r = command("compile", tmp_path / "words.clv", *args, env=env)
     assert r.returncode == 0, r.stderr
     assert (tmp_path / "c/bare.c").exists()
 

@@ -114,11 +114,12 @@ def contract(r):
 
 
 def packages(r):
-    """make install, dist, deb and the wheel, each tried in a clean environment; a new op by its page; the site."""
+    """make install, dist, deb, the wheel, each tried in a clean environment; a new op by its page; the site in a browser."""
     r.run(["ci/deps", "packages"], name="ci/deps packages", timeout=1800)
     pytest_part("test/packages")(r)
     r.run(["ci/venv", "docs"], name="ci/venv docs", timeout=1800)
     r.run([".venv-docs/bin/python", "docs/site.py", f"{r.build}/site"], name="docs/site.py")
+    r.run([".venv-docs/bin/python", "test/docs/browse.py", f"{r.build}/site"], name="test/docs/browse.py")
 
 
 def lint(r):

@@ -21,6 +21,7 @@
 #include "cli/interrupts.h"
 #include "cli/overview.h"
 #include "cli/progress.h"
+#include "json/fields.h"
 #include "json/writer.h"
 
 typedef struct doctor_arguments {
@@ -224,7 +225,7 @@ static int ask(const doctor *d, const char *device, diagnosis *out) {
 
 static void describe_end(doctor *d, const char *device, const diagnosis *found) {
   const json *last = diagnosis_last(found);
-  const char *family = last ? diagnosis_text(last, "family") : NULL;
+  const char *family = last ? text_or_null(last, "family") : NULL;
   const int signal = found->ended - 128;
   if (found->ended == 128 + SIGALRM) {
     add_problem(d, "%s: no answer in time%s%s", device, family ? ", while checking " : "",
@@ -239,7 +240,7 @@ static void describe_end(doctor *d, const char *device, const diagnosis *found) 
 
 static int check_device(doctor *d, const json *device) {
   diagnosis found = {0};
-  const char *name = diagnosis_text(device, "device");
+  const char *name = text_or_null(device, "device");
   show_progress("checking %s", name);
   int code = ask(d, name, &found);
   emit_object(&d->j, NULL);
@@ -253,16 +254,16 @@ static int check_device(doctor *d, const json *device) {
 }
 
 static bool is_wanted(const doctor_arguments *a, const json *finding) {
-  const char *kind = diagnosis_text(finding, "finding"), *name = diagnosis_text(finding, "device");
+  const char *kind = text_or_null(finding, "finding"), *name = text_or_null(finding, "device");
   return kind && name && strcmp(kind, "device") == 0 &&
          (!a->device || strcmp(a->device, name) == 0);
 }
 
 static void write_loader(doctor *d, const json *loader) {
-  const char *message = loader ? diagnosis_text(loader, "message") : NULL;
+  const char *message = loader ? text_or_null(loader, "message") : NULL;
   emit_object(&d->j, "loader");
-  emit_string(&d->j, "path", loader ? diagnosis_text(loader, "path") : NULL);
-  emit_string(&d->j, "note", loader ? diagnosis_text(loader, "hint") : NULL);
+  emit_string(&d->j, "path", loader ? text_or_null(loader, "path") : NULL);
+  emit_string(&d->j, "note", loader ? text_or_null(loader, "hint") : NULL);
   emit_end_object(&d->j);
   if (message) add_problem(d, "listing devices: %s", message);
 }

@@ -111,6 +111,7 @@ def test_what_is_right(verify, folder, name, device):
     assert code == 0, error
     assert re.search(r"^nodes    (16|20) results equal to the reference$", out, re.M), out
     assert "outputs  3 equal to the reference" in out and ("ops " in out) == (device != "cpu")
+    assert ("fusion   3 outputs equal" in out) == (device == "cpu")
     if name == "m.json":
         assert "passes   nothing to rewrite" in out
     else:

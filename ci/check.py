@@ -114,7 +114,7 @@ def contract(r):
 
 
 def packages(r):
-    """make install, dist, deb, the wheel, each tried in a clean environment; a new op by its page; the site."""
+    """make install, dist, deb and the wheel, each tried in a clean environment; a new op by its page; the site."""
     r.run(["ci/deps", "packages"], name="ci/deps packages", timeout=1800)
     pytest_part("test/packages")(r)
     r.run(["ci/venv", "docs"], name="ci/venv docs", timeout=1800)

@@ -43,7 +43,7 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file_map.c memory.c npy.c process.c room.c sha256.c status.c text.c threads.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c memory.c npy.c process.c room.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
@@ -125,7 +125,8 @@ $(BUILD)/share/made: cli/pages.py $(BUILD)/clave
 
 # What the Python wheel carries: a library and a tool that need libc and libm alone. Their own libraries are linked statically.
 STATIC = -Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic -lpthread -ldl -lm
-STATIC_EDIT := $(if $(wildcard $(addprefix /usr/lib/*/,libedit.a libbsd.a)),$(if $(EDIT),-Wl$(comma)-Bstatic -ledit -lbsd -lmd -ltinfo -Wl$(comma)-Bdynamic),$(EDIT))
+EDIT_LIBS = edit bsd md tinfo
+STATIC_EDIT := $(if $(EDIT),$(if $(strip $(foreach l,$(EDIT_LIBS),$(if $(wildcard /usr/lib/*/lib$l.a),,$l))),$(EDIT),-Wl$(comma)-Bstatic $(EDIT_LIBS:%=-l%) -Wl$(comma)-Bdynamic))
 $(BUILD)/wheel/libclave.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LDFLAGS) $(STATIC)
@@ -248,7 +249,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 	for f in $(SHARED); do install -D -m 644 $(BUILD)/share/$$f $(DESTDIR)$(PREFIX)/share/$$f || exit 1; done
 	$(FILLED) packaging/clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
 	for f in Config ConfigVersion; do $(FILLED) packaging/clave$$f.cmake.in > $(DESTDIR)$(LIBDIR)/cmake/clave/clave$$f.cmake; done
-uninstall: all ## removes what make install has put there
+uninstall: $(PAGES) ## removes what make install has put there
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@[ ! -d $(DESTDIR)$(LIBDIR)/cmake/clave ] || rmdir $(DESTDIR)$(LIBDIR)/cmake/clave
 dist: ## the sources of the last commit: build/clave-VERSION.tar.gz
@@ -266,4 +267,5 @@ help: ## this list
 
 .PHONY: all wheel-files uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))
+-include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ))) \
+  $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard test/delegate/*/*.c test/fuzz/*.c bench/*.c test/fault/*.c examples/*/*.c))

@@ -13,7 +13,8 @@ enum { CPU_INDEX = -1 };
 
 typedef struct device_list {
   clave_device_info *infos;
-  int count; /* with the CPU backend, the last */
+  const char **tuned_for; /* what their tuning tables are for */
+  int count;              /* with the CPU backend, the last */
   int n_opencl;
   int best;            /* of the OpenCL ones; -1: none */
   int preferred;       /* where none is named: an index in infos */
@@ -57,15 +58,23 @@ static uint64_t rank_device(const backend_info *b) {
   return (rank_type(b) << 56) | (speed & 0xffffffffffffff);
 }
 
+static clave_status note_identity(device_list *l, int index, const backend_info *b) {
+  text t = {0};
+  clave_status st = tuning_identity(b, &t);
+  if (!st) l->tuned_for[index] = mem_pool_strdup(l->texts, t.data, t.size);
+  if (!st && !l->tuned_for[index]) st = status_no_memory();
+  text_free(&t);
+  return st;
+}
+
 /* Copies the texts, which go with the backend. */
-static clave_status describe_cpu(device_list *l, const char *folder, clave_device_info *out) {
+static clave_status describe_cpu(device_list *l, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
   describe(&cpu->info, CPU_INDEX, out);
-  if (folder) out->n_tuned = tuning_count_kept(folder, &cpu->info);
   const char **texts[] = {&out->kind,   &out->name, &out->platform,
                           &out->driver, &out->type, &out->extensions};
-  clave_status st = NULL;
+  clave_status st = note_identity(l, l->n_opencl, &cpu->info);
   for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++) {
     *texts[i] = mem_pool_strdup(l->texts, *texts[i], strlen(*texts[i]));
     if (!*texts[i]) st = status_no_memory();
@@ -78,6 +87,7 @@ static void free_list(device_list *l) {
   if (!l) return;
   mem_pool_destroy(l->texts);
   free(l->infos);
+  free(l->tuned_for);
   free(l);
 }
 
@@ -89,15 +99,16 @@ static clave_status fill_list(device_list *l, const char *folder) {
   TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
   l->count = l->n_opencl + 1;
   l->infos = calloc((size_t)l->count, sizeof *l->infos);
-  if (!l->infos) return status_no_memory();
+  l->tuned_for = calloc((size_t)l->count, sizeof *l->tuned_for);
+  if (!l->infos || !l->tuned_for) return status_no_memory();
+  TRY(mem_pool_create(&l->texts));
   l->best = -1;
   for (int i = 0; i < l->n_opencl; i++) {
     describe(&found[i], i, &l->infos[i]);
-    if (folder) l->infos[i].n_tuned = tuning_count_kept(folder, &found[i]);
+    TRY(note_identity(l, i, &found[i]));
     if (l->best < 0 || rank_device(&found[i]) > rank_device(&found[l->best])) l->best = i;
   }
-  TRY(mem_pool_create(&l->texts));
-  TRY(describe_cpu(l, folder, &l->infos[l->n_opencl]));
+  TRY(describe_cpu(l, &l->infos[l->n_opencl]));
   /* On a CPU our own backend starts at once, and is faster all in all: docs/performance.md. */
   bool has_better = l->best >= 0 && rank_type(&found[l->best]) >= RANK_ACCELERATOR;
   l->preferred = has_better ? l->best : l->n_opencl;
@@ -151,7 +162,12 @@ clave_status clave_devices_get(int index, clave_device_info *info) {
   const device_list *l;
   TRY(get_list(&l));
   if (index < 0 || index >= l->count) return INVALID("device %d of %d", index, l->count);
-  return write_info(&l->infos[index], info);
+  clave_device_info own = l->infos[index];
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  if (folder) own.n_tuned = tuning_count_kept(folder, l->tuned_for[index]);
+  free(folder);
+  return write_info(&own, info);
 }
 
 const char *clave_devices_hint(void) {

@@ -66,6 +66,10 @@ struct clave_session {
  * not run, and not taken down either: its memory goes with the process. */
 clave_status device_check_process(const clave_device *d) STATUS_CHECK;
 
+/* INVALID: the CPU backend answers while the device's kernels are built. what: "... can be done".
+ */
+clave_status session_check_answers(const clave_session *s, const char *what) STATUS_CHECK;
+
 /* The public object of a program, which it owns, also on failure. */
 clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;
 /* The store of `b`, made if this is its first user. */
@@ -95,8 +99,9 @@ clave_status tuning_identity(const backend_info *i, text *out) STATUS_CHECK;
 /* Tables for all backends, with what the cache folder has. */
 clave_status device_open_tables(clave_device *d) STATUS_CHECK;
 void device_close_tables(clave_device *d); /* before its backends are destroyed */
-/* Rows of the table that the folder has for a device; 0: none, or it is damaged. */
-uint32_t tuning_count_kept(const char *folder, const backend_info *i);
+/* Rows of the table that the folder has for a device, by its identity; 0: none, or it is damaged.
+ */
+uint32_t tuning_count_kept(const char *folder, const char *device);
 
 tensor tensor_from_public(const clave_tensor *t);
 void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);

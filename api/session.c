@@ -176,13 +176,18 @@ clave_status clave_session_bind_output(clave_session *s, const char *method, uin
   return session_bind_output(s->s, m, index, data, size);
 }
 
-/* While the CPU backend answers for the device, that is not the session's. */
-static clave_status check_answers(const clave_session *s) {
+clave_status session_check_answers(const clave_session *s, const char *what) {
   if (session_device(s->s) == &s->device->set.backends[0]->info) return NULL;
   return INVALID(
-      "the CPU backend answers until the device's kernels are ready (warm_up); memory of the "
-      "device "
-      "can be bound from then on, see clave_session_answered_by");
+      "the CPU backend answers until the device's kernels are ready (warm_up); %s from then on, "
+      "see "
+      "clave_session_answered_by",
+      what);
+}
+
+/* Of a session's device alone. */
+static clave_status check_device_memory(const clave_session *s) {
+  return session_check_answers(s, "memory of the device can be bound");
 }
 
 clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
@@ -191,7 +196,7 @@ clave_status clave_session_bind_input_mem(clave_session *s, const char *method, 
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_input(s->s, m, index, NULL);
-  TRY(check_answers(s));
+  TRY(check_device_memory(s));
   TRY(check_tensor(index, shape));
   const tensor t = tensor_from_public(shape);
   return session_bind_input_memory(s->s, m, index, &t, (device_memory){memory, offset});
@@ -203,7 +208,7 @@ clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_output(s->s, m, index, NULL, 0);
-  TRY(check_answers(s));
+  TRY(check_device_memory(s));
   return session_bind_output_memory(s->s, m, index, (device_memory){memory, offset}, size);
 }
 
@@ -277,6 +282,7 @@ clave_status clave_session_resize(clave_session *s, const char *size, int64_t n)
 
 clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
   TRY(device_check_process(to->device));
+  TRY(device_check_process(from->device));
   return session_copy_state(to->s, from->s);
 }
 

@@ -82,20 +82,16 @@ void device_close_tables(clave_device *d) {
   }
 }
 
-uint32_t tuning_count_kept(const char *folder, const backend_info *i) {
-  text device = {0};
+uint32_t tuning_count_kept(const char *folder, const char *device) {
   tuning *t = NULL;
   const char *why;
-  uint32_t n = 0;
-  clave_status st = tuning_identity(i, &device);
-  char *path = st ? NULL : tuning_path(folder, device.data);
-  if (path && file_exists(path)) st = tuning_create(&t);
-  if (!st && t) st = tuning_load(t, path, device.data, &why);
-  if (!st && t) n = (uint32_t)tuning_count(t);
+  char *path = tuning_path(folder, device);
+  clave_status st = path && file_exists(path) ? tuning_create(&t) : NULL;
+  if (!st && t) st = tuning_load(t, path, device, &why);
+  const uint32_t n = !st && t ? (uint32_t)tuning_count(t) : 0;
   status_free(st);
   tuning_destroy(t);
   free(path);
-  text_free(&device);
   return n;
 }
 
@@ -187,7 +183,9 @@ clave_status clave_session_tune(clave_session *s, const char *method,
   relay r = {.device = s->device};
   tune_result made;
   uint32_t m;
+  TRY(device_check_process(s->device));
   TRY(sized_read(options, &r.o, SIZED(clave_tune_options, ctx)));
+  TRY(session_check_answers(s, "it can be tuned"));
   TRY(program_find_method(s->program, method, &m));
   if (!(r.o.budget_s >= 0)) return INVALID("a budget of %g seconds", r.o.budget_s);
   TRY(check_kept(&r));

@@ -52,6 +52,11 @@ char *path_join(const char *folder, const char *name) {
   return path;
 }
 
+const char *temporary_folder(void) {
+  const char *given = getenv("TMPDIR");
+  return given && *given == '/' ? given : "/tmp";
+}
+
 typedef struct listing {
   folder_entry *items; /* owned, with their names */
   size_t count, capacity;

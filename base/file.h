@@ -38,6 +38,8 @@ clave_status make_folders(const char *path)
 /* Joins folder and name; a static-size result is not assumed. Caller frees; NULL when memory is
  * out. */
 char *path_join(const char *folder, const char *name);
+/* TMPDIR where that is an absolute path, else /tmp. */
+const char *temporary_folder(void);
 
 /* Exclusive lock of a file (created if absent), advisory, released by file_unlock. Returns false at
  * once if it cannot be had (unwritable folder), after waiting at most timeout_ms. */

@@ -115,19 +115,21 @@ static const char *read_head(const file_map *m, const char *device, reader *r) {
   return NULL;
 }
 
-/* Under the lock. Rows that were put stay. */
+/* Under the lock; in place of rows of the same family and key. */
 static clave_status take_rows(tuning *t, reader *r, const char **why) {
   while (r->at < r->end) {
-    tuning_row row;
+    tuning_row row = {0};
     if (!read_row(r, &row)) {
       *why = "a row of it is none";
       return NULL;
     }
-    if (t->n == TUNING_MOST) {
+    clave_status st = tuning_set(t, &row, false);
+    if (status_code_of(st) == STATUS_INVALID) {
+      status_free(st);
       *why = "it has too many rows";
       return NULL;
     }
-    TRY(tuning_set(t, &row, false));
+    TRY(st);
   }
   return NULL;
 }
@@ -179,6 +181,19 @@ static clave_status add_new_rows(tuning *t, tuning *to) {
   return st;
 }
 
+/* What the file has of them now is a later save's no more, as others may change it. */
+static void settle_rows(tuning *t, const tuning *written) {
+  tuning_row r;
+  mutex_lock(t->lock);
+  for (size_t i = 0; i < t->n; i++) {
+    const tuning_row *own = &t->rows[i].row;
+    if (tuning_find(written, own->family, own->key, &r) && strcmp(r.key, own->key) == 0 &&
+        strcmp(r.variant, own->variant) == 0)
+      t->rows[i].is_new = false;
+  }
+  mutex_unlock(t->lock);
+}
+
 /* A file that cannot be read is replaced. */
 static clave_status merge(tuning *t, const char *path, const char *device) {
   tuning *all;
@@ -187,6 +202,7 @@ static clave_status merge(tuning *t, const char *path, const char *device) {
   status_free(tuning_load(all, path, device, &why));
   clave_status st = add_new_rows(t, all);
   if (!st) st = write_rows(all, path, device);
+  if (!st) settle_rows(t, all);
   tuning_destroy(all);
   return st;
 }

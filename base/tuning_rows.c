@@ -84,7 +84,7 @@ clave_status tuning_set(tuning *t, const tuning_row *r, bool is_new) {
 
 clave_status tuning_put(tuning *t, const char *family, const char *key, const char *variant) {
   TRY(tuning_check(family, key, variant));
-  tuning_row r;
+  tuning_row r = {0}; /* callers see all of its bytes */
   strcpy(r.family, family);
   strcpy(r.key, key);
   strcpy(r.variant, variant);

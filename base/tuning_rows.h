@@ -1,6 +1,6 @@
 #ifndef BASE_TUNING_ROWS_H
 #define BASE_TUNING_ROWS_H
-/* The inside of a tuning table, shared by tuning.c and tuning_file.c. */
+/* The inside of a tuning table, shared by tuning_rows.c and tuning_file.c. */
 #include "base/threads.h"
 #include "base/tuning.h"
 

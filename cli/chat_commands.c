@@ -8,7 +8,7 @@
 #include "cli/chat.h"
 #include "cli/editor.h"
 #include "cli/progress.h"
-#include "json/json.h"
+#include "json/fields.h"
 #include "json/writer.h"
 
 typedef struct chat_command {
@@ -70,14 +70,15 @@ static void add_lines(page *out, const char *s) {
 
 /* "user: Who is there?"; contents that are no text as JSON. */
 static void add_message(page *out, const json *m) {
-  const json *role = json_member(m, "role"), *content = json_member(m, "content");
+  const char *role = text_or_null(m, "role"), *said = text_or_null(m, "content");
+  const json *content = json_member(m, "content");
   json_writer j = {.out = out, .compact = true};
-  add_lines(out, role && json_kind_of(role) == JSON_STRING ? json_string(role) : "?");
+  add_lines(out, role ? role : "?");
   text_puts(out, ": ");
   if (!content) {
     text_puts(out, "?");
-  } else if (json_kind_of(content) == JSON_STRING) {
-    add_lines(out, json_string(content));
+  } else if (said) {
+    add_lines(out, said);
   } else {
     emit_json(&j, NULL, content);
   }

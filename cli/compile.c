@@ -23,7 +23,7 @@ enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
-    {"-o", FLAG_PATH, offsetof(compile_arguments, to), "BIN", "the executable to write", 0, 0},
+    {"-o", FLAG_WRITTEN, offsetof(compile_arguments, to), "BIN", "the executable to write", 0, 0},
     {"--emit-c", FLAG_PATH, offsetof(compile_arguments, sources), "DIR",
      "writes its sources and a Makefile there instead", 0, 0},
     {"--target", FLAG_TEXT, offsetof(compile_arguments, target), "T",
@@ -142,11 +142,15 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
   return EXIT_GOOD;
 }
 
+/* Whether the executable has no threads beside the caller's. */
+static bool runs_alone(const compile_arguments *a) { return a->bare || a->arena || !a->threads; }
+
 /* For this executable alone where there is no cache folder to keep winners in. */
 static int tune_first(const compile_arguments *a, model *m) {
   const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
   model_arguments cpu = a->model;
   cpu.device = "cpu";
+  cpu.threads = runs_alone(a) ? 1 : a->threads == THREADS_OPEN ? 0 : a->threads;
   TRY_EXIT(open_device(&cpu, m));
   return tune_quietly(m, &r);
 }

@@ -24,13 +24,8 @@ void diagnosis_free(diagnosis *d) {
   free(d->lines);
 }
 
-const char *diagnosis_text(const json *finding, const char *key) {
-  const json *v = json_kind_of(finding) == JSON_OBJECT ? field_or_null(finding, key) : NULL;
-  return v && json_kind_of(v) == JSON_STRING ? json_string(v) : NULL;
-}
-
 static bool is_text(const json *finding, const char *key, const char *text_) {
-  const char *found = diagnosis_text(finding, key);
+  const char *found = text_or_null(finding, key);
   return found && strcmp(found, text_) == 0;
 }
 
@@ -57,11 +52,11 @@ static void emit_finding(json_writer *j, const char *key, const json *finding) {
 }
 
 static void note_problem(diagnosis *d, const char *device, const json *f, text *problems) {
-  const char *message = diagnosis_text(f, "message"), *family = diagnosis_text(f, "family");
+  const char *message = text_or_null(f, "message"), *family = text_or_null(f, "family");
   if (is_text(f, "result", "wrong")) {
     text_printf(problems, "%s: %s: %.0f of %.0f elements are wrong (%s %s)", device, family,
-                number_of(f, "wrong"), number_of(f, "elements"), diagnosis_text(f, "op"),
-                diagnosis_text(f, "operands"));
+                number_of(f, "wrong"), number_of(f, "elements"), text_or_null(f, "op"),
+                text_or_null(f, "operands"));
   } else if (message && !is_text(f, "result", "unsupported")) {
     text_printf(problems, "%s: %s%s%s", device, family ? family : "", family ? ": " : "", message);
   } else {
@@ -105,20 +100,20 @@ static void print_drivers(const json *drivers, page *out) {
   text_puts(out, "drivers\n");
   for (const json *v = json_first(drivers); v; v = json_next(v)) {
     text_puts(out, "  ");
-    page_visible(out, diagnosis_text(v, "file"));
+    page_visible(out, text_or_null(v, "file"));
     text_puts(out, ": ");
-    page_visible(out, diagnosis_text(v, "library"));
+    page_visible(out, text_or_null(v, "library"));
     text_puts(out, "\n");
   }
 }
 
-/* "right: conv 2, cat; unsupported: ..." */
+/* A line for each result that there is: "  right: conv cat", families named once. */
 static void print_checks(const json *checks, page *out) {
   static const char *const results[] = {"right", "runs", "wrong", "error", "unsupported"};
   for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
     const char *last = "";
     for (const json *c = json_first(checks); c; c = json_next(c)) {
-      const char *family = diagnosis_text(c, "family");
+      const char *family = text_or_null(c, "family");
       if (!is_text(c, "result", results[i]) || !family || strcmp(family, last) == 0) continue;
       if (!*last) text_printf(out, "  %s:", results[i]);
       text_printf(out, " %s", family);
@@ -128,21 +123,31 @@ static void print_checks(const json *checks, page *out) {
   }
 }
 
+static double speed_of(const json *d, const char *key, const char *unit) {
+  const json *speed = field_or_null(d, key);
+  return speed ? number_of(speed, unit) : 0;
+}
+
+/* Those that were measured. */
+static void print_speeds(const json *d, page *out) {
+  const double moved = speed_of(d, "bandwidth", "gb_s"),
+               computed = speed_of(d, "compute", "gflop_s");
+  if (moved > 0) text_printf(out, "  about %.1f GB/s", moved);
+  if (computed > 0) text_printf(out, "%s%.1f GFLOP/s", moved > 0 ? ", " : "  about ", computed);
+  if (moved > 0 || computed > 0) text_puts(out, "\n");
+}
+
 static void print_device(const json *d, page *out) {
-  const json *speed;
-  page_visible(out, diagnosis_text(d, "device"));
+  page_visible(out, text_or_null(d, "device"));
   text_puts(out, ": ");
-  page_visible(out, diagnosis_text(d, "name"));
+  page_visible(out, text_or_null(d, "name"));
   text_puts(out, "\n  ");
-  page_visible(out, diagnosis_text(d, "platform"));
+  page_visible(out, text_or_null(d, "platform"));
   text_puts(out, ", driver ");
-  page_visible(out, diagnosis_text(d, "driver"));
+  page_visible(out, text_or_null(d, "driver"));
   text_puts(out, "\n");
   print_checks(field_or_null(d, "checks"), out);
-  if ((speed = field_or_null(d, "bandwidth")))
-    text_printf(out, "  about %.1f GB/s", number_of(speed, "gb_s"));
-  if ((speed = field_or_null(d, "compute")))
-    text_printf(out, ", %.1f GFLOP/s\n", number_of(speed, "gflop_s"));
+  print_speeds(d, out);
 }
 
 static void print_report(const json *report, page *out) {

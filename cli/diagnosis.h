@@ -16,7 +16,6 @@ int diagnosis_add(diagnosis *d, const char *line, size_t size) CHECK;
 void diagnosis_free(diagnosis *d);
 const json *diagnosis_find(const diagnosis *d, const char *finding); /* the first; NULL: none */
 const json *diagnosis_last(const diagnosis *d);                      /* NULL: none */
-const char *diagnosis_text(const json *finding, const char *key);    /* NULL: absent or null */
 /* Checks and speeds as members of an open object; what is broken is added to `problems`, each ended
  * by NUL. */
 void diagnosis_write(diagnosis *d, const char *device, json_writer *j, text *problems);

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "clave_files.h"
 #include "cli/carried.h"
@@ -17,8 +18,10 @@
 #include "cli/command.h"
 #include "cli/diagnosis.h"
 #include "cli/files.h"
+#include "cli/interrupts.h"
 #include "cli/overview.h"
 #include "cli/progress.h"
+#include "json/fields.h"
 #include "json/writer.h"
 
 typedef struct doctor_arguments {
@@ -36,9 +39,9 @@ static const flag doctor_flags[] = {
 
 typedef struct doctor {
   json_writer j;
-  const char *family; /* NULL: all */
-  text problems;      /* NUL-ended, one after the other */
-  char folder[64];
+  const char *family;            /* NULL: all */
+  text problems;                 /* NUL-ended, one after the other */
+  char *folder, *findings, *log; /* owned; the files of children in it */
 } doctor;
 
 static void add_problem(doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -104,18 +107,18 @@ static void write_environment(doctor *d) {
 /* ---------------------------------------------------------------- the loader's drivers */
 
 static void write_vendor(doctor *d, const char *folder, const char *name) {
-  char path[4096], library[512] = "";
+  char path[4096], driver[512] = "";
   (void)snprintf(path, sizeof path, "%s/%s", folder, name);
   FILE *f = fopen(path, "r");
-  if (f && !fgets(library, sizeof library, f)) *library = '\0';
+  if (f && !fgets(driver, sizeof driver, f)) *driver = '\0';
   if (f) (void)fclose(f);
-  library[strcspn(library, "\r\n")] = '\0';
+  driver[strcspn(driver, "\r\n")] = '\0';
   emit_record(&d->j, NULL);
   emit_string(&d->j, "file", path);
-  emit_string(&d->j, "library", library);
+  emit_string(&d->j, "library", driver);
   emit_end_object(&d->j);
-  if (*library == '/' && access(library, R_OK) != 0)
-    add_problem(d, "%s names %s, which is not there: its driver was removed", path, library);
+  if (*driver == '/' && access(driver, R_OK) != 0)
+    add_problem(d, "%s names %s, which is not there: its driver was removed", path, driver);
 }
 
 static int is_icd(const struct dirent *e) {
@@ -148,17 +151,16 @@ static void find_existing(const char *path, char *out, size_t size) {
 }
 
 static void check_folder(doctor *d, const char *path) {
-  struct stat s;
   char existing[4096];
   find_existing(path, existing, sizeof existing);
-  const bool is_there = strcmp(existing, path) == 0 && stat(path, &s) == 0;
+  const bool is_there = strcmp(existing, path) == 0 && access(path, F_OK) == 0;
   const bool is_writable = *existing && access(existing, W_OK | X_OK) == 0;
   emit_bool(&d->j, "exists", is_there);
   emit_bool(&d->j, "writable", is_writable);
   if (!is_writable)
     add_problem(d, "the cache %s cannot be written: kernels are built anew by each process", path);
   if (!is_there) return;
-  const bool is_private = S_ISDIR(s.st_mode) && s.st_uid == geteuid() && !(s.st_mode & 022);
+  const bool is_private = folder_is_private(path);
   emit_bool(&d->j, "private", is_private);
   if (!is_private)
     add_problem(
@@ -185,28 +187,23 @@ static void write_cache(doctor *d) {
 /* ---------------------------------------------------------------- children */
 
 static int run_child(const doctor *d, const char *device, int *ended) {
-  char file[96], log[96];
   tool *t;
-  (void)snprintf(file, sizeof file, "%s/findings", d->folder);
-  (void)snprintf(log, sizeof log, "%s/log", d->folder);
-  (void)unlink(file);
-  const char *words[8] = {"/proc/self/exe", "probe", file};
+  (void)file_remove(d->findings);
+  const char *words[8] = {"/proc/self/exe", "probe", d->findings};
   size_t n = 3;
   if (device) words[n++] = "--device", words[n++] = device;
   if (device && d->family) words[n++] = "--family", words[n++] = d->family;
-  clave_status st = tool_start(words, ".", log, &t);
+  clave_status st = tool_start(words, ".", d->log, &t);
   if (st) return fail_status(st);
-  *ended = tool_end(t, NULL, NULL);
-  return EXIT_GOOD;
+  *ended = tool_end(t, is_interrupted, NULL);
+  return is_interrupted(NULL) ? interrupted_exit() : EXIT_GOOD;
 }
 
 /* What a child found, line by line; the last may be cut. */
 static int read_findings(const doctor *d, diagnosis *out) {
-  char file[96];
   page all = {0};
-  (void)snprintf(file, sizeof file, "%s/findings", d->folder);
-  if (access(file, R_OK) != 0) return EXIT_GOOD;
-  int code = read_file(file, &all);
+  if (!file_exists(d->findings)) return EXIT_GOOD;
+  int code = read_file(d->findings, &all);
   for (const char *at = all.data; !code && at && *at;) {
     const size_t n = strcspn(at, "\n");
     if (at[n]) code = diagnosis_add(out, at, n);
@@ -228,7 +225,7 @@ static int ask(const doctor *d, const char *device, diagnosis *out) {
 
 static void describe_end(doctor *d, const char *device, const diagnosis *found) {
   const json *last = diagnosis_last(found);
-  const char *family = last ? diagnosis_text(last, "family") : NULL;
+  const char *family = last ? text_or_null(last, "family") : NULL;
   const int signal = found->ended - 128;
   if (found->ended == 128 + SIGALRM) {
     add_problem(d, "%s: no answer in time%s%s", device, family ? ", while checking " : "",
@@ -243,7 +240,7 @@ static void describe_end(doctor *d, const char *device, const diagnosis *found) 
 
 static int check_device(doctor *d, const json *device) {
   diagnosis found = {0};
-  const char *name = diagnosis_text(device, "device");
+  const char *name = text_or_null(device, "device");
   show_progress("checking %s", name);
   int code = ask(d, name, &found);
   emit_object(&d->j, NULL);
@@ -257,16 +254,16 @@ static int check_device(doctor *d, const json *device) {
 }
 
 static bool is_wanted(const doctor_arguments *a, const json *finding) {
-  const char *kind = diagnosis_text(finding, "finding"), *name = diagnosis_text(finding, "device");
+  const char *kind = text_or_null(finding, "finding"), *name = text_or_null(finding, "device");
   return kind && name && strcmp(kind, "device") == 0 &&
          (!a->device || strcmp(a->device, name) == 0);
 }
 
 static void write_loader(doctor *d, const json *loader) {
-  const char *message = loader ? diagnosis_text(loader, "message") : NULL;
+  const char *message = loader ? text_or_null(loader, "message") : NULL;
   emit_object(&d->j, "loader");
-  emit_string(&d->j, "path", loader ? diagnosis_text(loader, "path") : NULL);
-  emit_string(&d->j, "note", loader ? diagnosis_text(loader, "hint") : NULL);
+  emit_string(&d->j, "path", loader ? text_or_null(loader, "path") : NULL);
+  emit_string(&d->j, "note", loader ? text_or_null(loader, "hint") : NULL);
   emit_end_object(&d->j);
   if (message) add_problem(d, "listing devices: %s", message);
 }
@@ -312,21 +309,20 @@ static int examine(doctor *d, const doctor_arguments *a) {
 }
 
 static int make_folder(doctor *d) {
-  const char *given = getenv("TMPDIR");
-  const char *parent = given && *given && strlen(given) < 32 ? given : "/tmp";
-  (void)snprintf(d->folder, sizeof d->folder, "%s/clave-doctor-XXXXXX", parent);
-  return mkdtemp(d->folder) ? EXIT_GOOD
-                            : fail("%s: no folder for findings can be made there", parent);
+  const char *parent = temporary_folder();
+  d->folder = folder_create_unique(parent, "clave-doctor-");
+  if (!d->folder) return fail("%s: no folder for findings can be made there", parent);
+  d->findings = path_join(d->folder, "findings");
+  d->log = path_join(d->folder, "log");
+  return d->findings && d->log ? EXIT_GOOD : fail_memory();
 }
 
 static void remove_folder(const doctor *d) {
-  static const char *const names[] = {"findings", "log"};
-  char path[96];
-  for (size_t i = 0; i < LENGTH(names); i++) {
-    (void)snprintf(path, sizeof path, "%s/%s", d->folder, names[i]);
-    (void)unlink(path);
-  }
-  (void)rmdir(d->folder);
+  uint64_t bytes;
+  if (d->folder) (void)folder_remove(d->folder, &bytes);
+  free(d->folder);
+  free(d->findings);
+  free(d->log);
 }
 
 static bool is_family(const char *name) {
@@ -341,8 +337,9 @@ static int run_doctor(const void *arguments, page *out) {
   doctor d = {.j = {.out = &report}, .family = a->family};
   if (a->family && !is_family(a->family))
     return fail_usage("there is no family of kernels \"%s\"", a->family);
-  TRY_EXIT(make_folder(&d));
-  int code = examine(&d, a);
+  catch_endings(); /* the folder goes, too */
+  int code = make_folder(&d);
+  if (!code) code = examine(&d, a);
   remove_folder(&d);
   const bool is_broken = d.problems.size > 0;
   text_free(&d.problems);

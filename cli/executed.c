@@ -6,24 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "cli/bounds.h"
 #include "cli/files.h"
+#include "cli/interrupts.h"
 #include "cli/progress.h"
 
-/* Files lie in `folder`; their names are owned. */
+/* Files lie in `folder`; all is owned. */
 typedef struct workplace {
   char *program; /* absolute */
-  page folder;   /* "": not made */
+  char *folder;  /* NULL: not made */
   char **names;  /* inputs, then outputs, then the log */
   uint32_t n, n_inputs;
 } workplace;
 
 static int add_name(workplace *w, const char *kind) {
   page name = {0};
-  text_printf(&name, "%s/%s_%" PRIu32, w->folder.data, kind, w->n);
+  text_printf(&name, "%s/%s_%" PRIu32, w->folder, kind, w->n);
   w->names[w->n] = name.data;
   if (name.failed) return fail_memory();
   w->n++;
@@ -31,18 +32,13 @@ static int add_name(workplace *w, const char *kind) {
 }
 
 static int make_workplace(const char *path, const model *m, const input_set *inputs, workplace *w) {
-  const char *where = getenv("TMPDIR");
+  const char *parent = temporary_folder();
   w->names = calloc((size_t)inputs->count + m->method.n_outputs + 1, sizeof *w->names);
   if (!w->names) return fail_memory();
   w->program = realpath(path, NULL);
   if (!w->program) return fail("%s: %s", path, strerror(errno));
-  text_printf(&w->folder, "%s/clave_verify_XXXXXX", where && *where ? where : "/tmp");
-  if (w->folder.failed) return fail_memory();
-  if (!mkdtemp(w->folder.data)) {
-    int result = fail("%s: %s", w->folder.data, strerror(errno));
-    text_free(&w->folder);
-    return result;
-  }
+  w->folder = folder_create_unique(parent, "clave-verify-");
+  if (!w->folder) return fail("%s: no folder for tensors can be made there", parent);
   for (uint32_t i = 0; i < inputs->count; i++)
     if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(w, "in"));
   w->n_inputs = w->n;
@@ -51,12 +47,10 @@ static int make_workplace(const char *path, const model *m, const input_set *inp
 }
 
 static void remove_workplace(workplace *w) {
-  for (uint32_t i = 0; i < w->n; i++) {
-    if (w->names[i]) (void)unlink(w->names[i]);
-    free(w->names[i]);
-  }
-  if (w->folder.data) (void)rmdir(w->folder.data);
-  text_free(&w->folder);
+  uint64_t bytes;
+  for (uint32_t i = 0; i < w->n; i++) free(w->names[i]);
+  if (w->folder) (void)folder_remove(w->folder, &bytes);
+  free(w->folder);
   free(w->names);
   free(w->program);
 }
@@ -91,11 +85,12 @@ static int execute(const workplace *w, const char *path) {
   arguments[0] = w->program;
   for (uint32_t i = 0; i + 1 < w->n; i++) arguments[i + 1] = w->names[i];
   show_progress("running %s", path);
-  clave_status st = tool_start(arguments, w->folder.data, w->names[w->n - 1], &t);
+  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
   free(arguments);
   if (st) return fail_status(st);
-  const int code = tool_end(t, NULL, NULL);
+  const int code = tool_end(t, is_interrupted, NULL);
   clear_progress();
+  if (is_interrupted(NULL)) return interrupted_exit();
   return code ? report_failure(w, path, code) : EXIT_GOOD;
 }
 
@@ -135,6 +130,7 @@ static int run_in(workplace *w, const char *path, const model *m, const input_se
 
 int compare_executable(const char *path, const model *m, const input_set *inputs, page *out) {
   workplace w = {0};
+  catch_endings(); /* the folder goes, too */
   int result = run_in(&w, path, m, inputs);
   remove_workplace(&w);
   if (result) return result;

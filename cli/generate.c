@@ -261,7 +261,6 @@ static int prompt_ids(const speech *s, const char *name, const page *content) {
   return st ? fail_status(st) : result;
 }
 
-/* The template's tokens that are text to the tokenizer: the model was not trained on those. */
 /* A chat does not begin without a template that can be read. */
 static int check_template(const generate_arguments *a, const speech *s) {
   clave_llm_info info = {.size = sizeof info};
@@ -279,6 +278,7 @@ static int check_template(const generate_arguments *a, const speech *s) {
   return result;
 }
 
+/* The template's tokens that are text to the tokenizer: the model was not trained on those. */
 static int note_unknown_tokens(const speech *s) {
   char *tokens;
   page note = {0};

@@ -256,6 +256,18 @@ int read_dim(const char *given, size_t *length, int64_t *n) {
   return EXIT_GOOD;
 }
 
+static int fix_scalar(input *in, const char *given, int64_t n) {
+  const clave_dtype type = in->info.dtype;
+  if (!is_integer(type))
+    return fail("--dim %s: %s is a scalar of dtype %s, not an integer", given, in->info.name,
+                clave_dtype_name(type));
+  if (type != CLAVE_U64 && !fits_dtype(type, n))
+    return fail("--dim %s: %s is a scalar of dtype %s, which has no %" PRId64, given, in->info.name,
+                clave_dtype_name(type), n);
+  in->scalar = (uint64_t)n;
+  return EXIT_GOOD;
+}
+
 static int fix_dim(input_set *s, const char *given) {
   size_t length;
   int64_t n;
@@ -264,7 +276,7 @@ static int fix_dim(input_set *s, const char *given) {
   for (uint32_t i = 0; i < s->count; i++) {
     clave_tensor_info *info = &s->items[i].info;
     if (info->is_scalar && strlen(info->name) == length && !strncmp(info->name, given, length)) {
-      s->items[i].scalar = (uint64_t)n;
+      TRY_EXIT(fix_scalar(&s->items[i], given, n));
       found = true;
     }
     for (int k = 0; k < info->rank; k++) {

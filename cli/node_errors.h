@@ -33,6 +33,7 @@ typedef struct run_pair {
   const clave_tensor *others;   /* (n_others) */
   uint32_t n_others;
   bool subject_is_right;    /* else base is */
+  bool has_outputs_alone;   /* subject: nothing can be computed from its operands */
   node_error *errors;       /* owned: found */
   difference *other_errors; /* owned: found, (n_others) */
 } run_pair;

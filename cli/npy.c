@@ -17,20 +17,13 @@ static int take_array(const npy_array *a, npy_file *out) {
   return EXIT_GOOD;
 }
 
-/* Consumes st. */
-static int fail_reading(clave_status st) {
-  const int result = fail("%s", status_message(st));
-  status_free(st);
-  return result;
-}
-
 int read_npy(const char *path, npy_file *out) {
   file_map m;
   npy_array a;
   *out = (npy_file){0};
   clave_status st = file_map_open(path, &m);
   if (!st) st = npy_read(path, m.data, m.size, &a);
-  int result = st ? fail_reading(st) : take_array(&a, out);
+  int result = st ? fail_status(st) : take_array(&a, out);
   file_map_close(&m);
   if (result) free_npy(out);
   return result;

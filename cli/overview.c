@@ -13,7 +13,7 @@ const size_t n_commands = LENGTH(all_commands);
 const variable all_variables[] = {
     {"CLAVE_DEVICE", "DEVICE", "the device where --device does not name one"},
     {"CLAVE_THREADS", "N", "threads of the CPU backend; default: all CPUs"},
-    {"CLAVE_CACHE_DIR", "DIR", "where kernel binaries are kept; off: nowhere"},
+    {"CLAVE_CACHE_DIR", "DIR", "where kernel binaries and tuning tables are kept; off: nowhere"},
     {"CLAVE_KERNEL_DIR", "DIR", "kernels are read from there, not from the library"},
     {"CLAVE_MEMORY_BUDGET", "BYTES", "memory that a session may take on its device"},
     {"CLAVE_PRECISION", "strict|fast", "how exactly kernels compute"},

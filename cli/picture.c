@@ -10,21 +10,21 @@
 #include "cli/html.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
-#include "json/json.h"
+#include "json/fields.h"
 
 /* ---------------------------------------------------------------- times */
 
 /* Of a trace event "X"; others, and what names no node, are passed over. */
 static void add_event(const json *event, const graph *g, node_times *out) {
-  const json *kind = json_member(event, "ph"), *took = json_member(event, "dur"),
-             *what = json_member(event, "cat"), *args = json_member(event, "args");
-  const json *index = args && json_kind_of(args) == JSON_OBJECT ? json_member(args, "index") : NULL;
+  const char *kind = text_or_null(event, "ph"), *what = text_or_null(event, "cat");
+  const json *took = json_member(event, "dur"), *args = json_member(event, "args"),
+             *index = args ? field_or_null(args, "index") : NULL;
   double us;
   uint64_t node;
-  if (!kind || json_kind_of(kind) != JSON_STRING || strcmp(json_string(kind), "X") != 0) return;
+  if (!kind || strcmp(kind, "X") != 0) return;
   if (!took || !json_f64(took, &us) || !(us >= 0)) return;
   out->total += us;
-  if (!what || json_kind_of(what) != JSON_STRING || strcmp(json_string(what), "op") != 0) {
+  if (!what || strcmp(what, "op") != 0) {
     out->moves += us;
   } else if (index && json_u64(index, &node) && node < g->n_nodes) {
     out->us[node] += us;

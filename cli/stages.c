@@ -68,6 +68,10 @@ static int run_plain(verification *v, stage *s) {
   return EXIT_GOOD;
 }
 
+static size_t output_record(const verification *v, uint32_t index) {
+  return v->base.count - v->m->method.n_outputs + index;
+}
+
 /* ---------------------------------------------------------------- the device */
 
 /* Both runs are in program order: mostly it is the next one. */
@@ -102,6 +106,18 @@ int compare_device(verification *v) {
   for (size_t i = 0; i < v->base.count; i++)
     s->pointers[i] = find_record(&s->subject, &next, &v->base.items[i]);
   TRY_EXIT(run_plain(v, s));
+  return end_stage(s);
+}
+
+int compare_fusion(verification *v) {
+  stage *s = &v->stages[STAGE_FUSION];
+  TRY_EXIT(
+      begin_stage(v, STAGE_FUSION,
+                  (stage){.name = "fusion", .against = "the unfused run", .right = "unfused"}));
+  s->pair.has_outputs_alone = true;
+  TRY_EXIT(run_plain(v, s));
+  for (uint32_t i = 0; i < v->m->method.n_outputs; i++)
+    if (s->others[i].data) s->pointers[output_record(v, i)] = &s->others[i];
   return end_stage(s);
 }
 
@@ -141,10 +157,6 @@ static int pair_by_name(const verification *v, stage *s, find_fn find, void *ctx
   }
   free(counts);
   return EXIT_GOOD;
-}
-
-static size_t output_record(const verification *v, uint32_t index) {
-  return v->base.count - v->m->method.n_outputs + index;
 }
 
 /* ---------------------------------------------------------------- the passes */

@@ -1,11 +1,12 @@
 #ifndef CLI_STAGES_H
 #define CLI_STAGES_H
 /* What clave verify compares: the CPU backend's run of a program, node by node, with a device's,
- * with that of the program after the passes, and with tensors from a file. */
+ * with its own fused one, with that of the program after the passes, and with tensors from a file.
+ */
 #include "cli/node_errors.h"
 
 typedef struct stage {
-  const char *name;    /* "device", "passes", "reference"; NULL: there is none */
+  const char *name;    /* "device", "fusion", "passes", "reference"; NULL: there is none */
   const char *against; /* "the CPU backend": what is right */
   const char *right;   /* "cpu": what its numbers are called */
   run_pair pair;
@@ -16,7 +17,7 @@ typedef struct stage {
   uint32_t compared, n_applied;  /* results; rewrites */
 } stage;
 
-enum { STAGE_DEVICE, STAGE_PASSES, STAGE_REFERENCE, N_STAGES };
+enum { STAGE_DEVICE, STAGE_FUSION, STAGE_PASSES, STAGE_REFERENCE, N_STAGES };
 
 typedef struct verification {
   model *m;  /* the device, with a plain session */
@@ -30,6 +31,8 @@ typedef struct verification {
 /* The inputs are there, m has its device and session. free_verification after a failure, too. */
 int begin_verification(verification *v) CHECK;
 int compare_device(verification *v) CHECK;
+/* On the CPU backend: the outputs of the fused run with those of the unfused one. */
+int compare_fusion(verification *v) CHECK;
 int compare_passes(verification *v) CHECK;
 int compare_reference(verification *v) CHECK; /* inputs.file is the reference */
 void free_verification(verification *v);

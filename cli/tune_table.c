@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/files.h"
-#include "json/json.h"
+#include "json/fields.h"
 #include "json/writer.h"
 
 enum { FORMAT_VERSION = 1, MOST_BYTES = 8 << 20 };
@@ -55,14 +55,9 @@ void list_table(const model *m, page *out) {
 
 /* ---------------------------------------------------------------- reading */
 
-static const char *text_of(const json *object, const char *key) {
-  const json *v = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
-  return v && json_kind_of(v) == JSON_STRING ? json_string(v) : NULL;
-}
-
 static int put_row(const model *m, const char *path, const json *row, uint32_t number) {
-  const char *family = text_of(row, "family"), *key = text_of(row, "key"),
-             *variant = text_of(row, "variant");
+  const char *family = text_or_null(row, "family"), *key = text_or_null(row, "key"),
+             *variant = text_or_null(row, "variant");
   if (!family || !key || !variant)
     return fail("%s: row %u is not {\"family\", \"key\", \"variant\"} of texts", path, number);
   clave_status st = clave_tuning_put(m->device, family, key, variant);
@@ -78,7 +73,7 @@ static int put_rows(const model *m, const char *path, const json *document, bool
                             ? json_member(document, "clave_tuning")
                             : NULL,
              *rows = version ? json_member(document, "rows") : NULL;
-  const char *device = text_of(document, "device"), *own = clave_tuning_device(m->device);
+  const char *device = text_or_null(document, "device"), *own = clave_tuning_device(m->device);
   int64_t number;
   if (!version || !json_i64(version, &number) || !device || !rows ||
       json_kind_of(rows) != JSON_ARRAY)

@@ -62,14 +62,16 @@ static int take_inputs(const verify_arguments *a, const model *m, input_set *inp
 static bool is_on_cpu(const model *m) { return strcmp(m->device_info.kind, "cpu") == 0; }
 
 static void say_compared(const verification *v, page *out) {
-  const stage *device = &v->stages[STAGE_DEVICE], *passes = &v->stages[STAGE_PASSES],
-              *file = &v->stages[STAGE_REFERENCE];
+  const stage *device = &v->stages[STAGE_DEVICE], *fusion = &v->stages[STAGE_FUSION],
+              *passes = &v->stages[STAGE_PASSES], *file = &v->stages[STAGE_REFERENCE];
   const uint32_t n_outputs = v->m->method.n_outputs;
   if (device->name) {
     text_printf(out, "ops      %" PRIu32 " results equal on ", device->compared - n_outputs);
     page_device(out, v->m);
     text_puts(out, " and the CPU backend\n");
   }
+  if (fusion->name)
+    text_printf(out, "fusion   %" PRIu32 " outputs equal with and without it\n", fusion->compared);
   if (passes->name && passes->n_applied) {
     text_printf(out, "passes   %" PRIu32 " results equal after %" PRIu32 " rewrites\n",
                 passes->compared, passes->n_applied);
@@ -103,7 +105,7 @@ static int judge(const verification *v) {
 
 static int compare(const verify_arguments *a, verification *v, page *out) {
   TRY_EXIT(begin_verification(v));
-  if (!is_on_cpu(v->m)) TRY_EXIT(compare_device(v));
+  TRY_EXIT(is_on_cpu(v->m) ? compare_fusion(v) : compare_device(v));
   TRY_EXIT(compare_passes(v));
   if (a->reference) TRY_EXIT(compare_reference(v));
   if (a->html) TRY_EXIT(write_error_page(v, a->model.program, a->html));
@@ -162,8 +164,9 @@ const command verify_command = {
     .usage = "verify PROG [--reference R.safetensors] [--run] [--executable BIN] ...",
     .summary = "Checks a program; if asked, also its results, node by node.",
     .more =
-        "Results are compared on the device and the CPU backend, before and after the passes, with "
-        "the\nreference's and the executable's. Floats may differ by what rounding explains, which "
+        "Results are compared on the device and the CPU backend, joined and not, before and after "
+        "the\npasses, with the reference's and the executable's. Floats may differ by what "
+        "rounding explains, which "
         "is measured\n(docs/verify.md); integers, and what an executable gives, are equal. The "
         "first node beyond that is\nnamed, with what it reads and whether it or an earlier one "
         "made the error.\n",

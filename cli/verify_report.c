@@ -64,7 +64,8 @@ static void write_table(const verification *v, const stage *s, page *out) {
   page cell = {0};
   text_printf(out, "\n%s, compared with %s\n", s->name, s->against);
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
-  for (size_t i = 0; i < v->base.count; i++) write_row(v, s, i, &table, &cell);
+  for (size_t i = 0; i < v->base.count; i++)
+    if (s->pointers[i] || !s->pair.has_outputs_alone) write_row(v, s, i, &table, &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
   text_free(&cell);
@@ -199,20 +200,28 @@ static void write_html_row(const verification *v, const stage *s, size_t i, page
               bound_of(e), e->own.largest, e->own.allowed, e->inputs_error, verdicts[e->verdict]);
 }
 
+static int write_graph(verification *v, const stage *s, page *out) {
+  text_puts(out, "<p>");
+  for (size_t i = 0; i < LENGTH(colours); i++)
+    text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
+  text_puts(out, "</p>\n<div class=\"graph\">\n");
+  TRY_EXIT(colour_nodes(v, s));
+  TRY_EXIT(write_svg(&v->g, out));
+  text_puts(out, "</div>\n");
+  return EXIT_GOOD;
+}
+
 static int write_section(verification *v, const stage *s, page *out) {
   page what = {0};
   describe_stage(v, s, &what);
   text_printf(out, "<h2>%s, compared with %s</h2>\n<p>", s->name, s->against);
   page_markup(out, what.size ? what.data : "Nothing differs by more than rounding explains.");
-  text_puts(out, "</p>\n<p>");
-  for (size_t i = 0; i < LENGTH(colours); i++)
-    text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
-  text_puts(out, "</p>\n<div class=\"graph\">\n");
-  int result = what.failed ? fail_memory() : colour_nodes(v, s);
+  text_puts(out, "</p>\n");
+  int result = what.failed ? fail_memory() : EXIT_GOOD;
   text_free(&what);
-  if (!result) result = write_svg(&v->g, out);
+  if (!result && !s->pair.has_outputs_alone) result = write_graph(v, s, out);
   text_puts(out,
-            "</div>\n<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"
+            "<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"
             "<th>error of what it reads<th>\n");
   for (size_t i = 0; i < v->base.count; i++) write_html_row(v, s, i, out);
   text_puts(out, "</table>\n");

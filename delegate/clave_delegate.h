@@ -179,7 +179,7 @@ typedef struct clave_delegate_payload {
 
 /* ---------------------------------------------------------------- instances */
 
-/* What happened in a run, told after it, in order. */
+/* What happened in a run that was good, told after it, in order. */
 typedef enum clave_delegate_event_kind {
   CLAVE_DELEGATE_EVENT_RUN = 0,  /* the run as a whole, last; name: the method */
   CLAVE_DELEGATE_EVENT_NODE = 1, /* needs instance_options.node_events */

@@ -40,6 +40,18 @@ static clave_status check_indices(const uint32_t *list, uint32_t n, uint32_t end
   return NULL;
 }
 
+static clave_status check_operands(const clave_delegate_operand *list, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    const clave_delegate_operand *o = &list[k];
+    if ((unsigned)o->source > CLAVE_DELEGATE_OPERAND_FLOAT)
+      return INVALID("source %d of operand %u, not a clave_delegate_source", (int)o->source, k);
+    if (o->source <= CLAVE_DELEGATE_OPERAND_STEP && o->i != (uint32_t)o->i)
+      return INVALID("operand %u is %s %lld, expected 0 to 4294967295", k,
+                     o->source == CLAVE_DELEGATE_OPERAND_STEP ? "step" : "input", (long long)o->i);
+  }
+  return NULL;
+}
+
 static clave_status check_field(const clave_delegate_graph *g, const clave_delegate_field *f) {
   TRY_GIVEN(f->name);
   switch (f->kind) {
@@ -62,7 +74,7 @@ static clave_status check_field(const clave_delegate_graph *g, const clave_deleg
       return NULL;
     case CLAVE_DELEGATE_STEP:
       TRY_LIST(f->operands, f->n);
-      return NULL;
+      return check_operands(f->operands, f->n);
     case CLAVE_DELEGATE_TEXT:
       TRY_GIVEN(f->text);
       return NULL;

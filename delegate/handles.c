@@ -97,12 +97,6 @@ clave_status handle_close(handle_kind kind, clave_delegate_handle h) {
   return NULL;
 }
 
-void object_hold(object *o) {
-  lock_table();
-  o->holds++;
-  unlock_table();
-}
-
 void object_release(object *o) {
   if (!o) return;
   lock_table();

@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------- one call at a time */
 
-clave_status instance_taken(int state) {
+static clave_status instance_taken(instance_state state) {
   switch (state) {
     case INSTANCE_SUBMITTED:
       return INVALID("a run of the instance was submitted, which is to be waited for first");
@@ -16,25 +16,52 @@ clave_status instance_taken(int state) {
   }
 }
 
-/* From idle to `state`; the instance is held. */
-static clave_status take_instance(clave_delegate_handle h, int state, delegate_instance **out) {
-  int is = INSTANCE_IDLE;
+/* delegate_instance.calls: a state, whether the call was cancelled, and which call it is. */
+enum { STATE_MASK = 3, CANCELLED = 4, ONE_CALL = 8 };
+
+static instance_state state_in(unsigned calls) { return (instance_state)(calls & STATE_MASK); }
+
+instance_state instance_state_of(delegate_instance *in) {
+  return state_in(atomic_load(&in->calls));
+}
+
+bool instance_move(delegate_instance *in, instance_state from, instance_state to) {
+  unsigned calls = atomic_load(&in->calls);
+  while (state_in(calls) == from)
+    if (atomic_compare_exchange_weak(&in->calls, &calls, calls - (unsigned)from + (unsigned)to))
+      return true;
+  return false;
+}
+
+/* From idle to `state` of the next call, which nobody has cancelled; the instance is held. */
+static clave_status take_instance(clave_delegate_handle h, instance_state state,
+                                  delegate_instance **out) {
   TRY(handle_take(HANDLE_INSTANCE, h, out));
-  if (atomic_compare_exchange_strong(&(*out)->state, &is, state)) return NULL;
+  unsigned calls = atomic_load(&(*out)->calls);
+  while (state_in(calls) == INSTANCE_IDLE) {
+    const unsigned next = calls / ONE_CALL * ONE_CALL + ONE_CALL;
+    if (atomic_compare_exchange_weak(&(*out)->calls, &calls, next + (unsigned)state)) return NULL;
+  }
   object_release(&(*out)->o);
   *out = NULL;
-  return instance_taken(is);
+  return instance_taken(state_in(calls));
 }
 
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) {
-  TRY(take_instance(h, INSTANCE_BUSY, out));
-  atomic_store(&(*out)->cancelled, false);
-  return NULL;
+  return take_instance(h, INSTANCE_BUSY, out);
 }
 
 void instance_leave(delegate_instance *in) {
-  atomic_store(&in->state, INSTANCE_IDLE);
+  (void)instance_move(in, INSTANCE_BUSY, INSTANCE_IDLE);
   object_release(&in->o);
+}
+
+/* Of the call that is under way, and not of one that follows it meanwhile. */
+void instance_cancel(delegate_instance *in) {
+  unsigned calls = atomic_load(&in->calls);
+  const unsigned call = calls / ONE_CALL;
+  while (calls / ONE_CALL == call && state_in(calls) != INSTANCE_IDLE)
+    if (atomic_compare_exchange_weak(&in->calls, &calls, calls | CANCELLED)) return;
 }
 
 /* ---------------------------------------------------------------- lifetime */
@@ -50,7 +77,7 @@ static void destroy_instance(object *o) {
 
 static bool is_cancelled(void *ctx) {
   delegate_instance *in = ctx;
-  return atomic_load(&in->cancelled);
+  return (atomic_load(&in->calls) & CANCELLED) != 0;
 }
 
 static clave_status create_session(delegate_instance *in) {

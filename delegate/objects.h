@@ -24,7 +24,6 @@ clave_status handle_give(handle_kind kind, object *o, clave_delegate_handle *out
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) STATUS_CHECK;
 /* The handle is none from here on. */
 clave_status handle_close(handle_kind kind, clave_delegate_handle h) STATUS_CHECK;
-void object_hold(object *o);
 void object_release(object *o); /* takes NULL */
 
 /* The same error, made here; consumes `st`. */
@@ -57,6 +56,9 @@ clave_status graph_build_node(const clave_delegate_graph *g, uint32_t node, void
                               clave_program **out) STATUS_CHECK;
 
 /* ---- query.c ---- */
+/* NULL is the first. */
+clave_status find_method(const clave_program *p, const char *method,
+                         clave_method_info *out) STATUS_CHECK;
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
                             clave_delegate_answer *answers) STATUS_CHECK;
 clave_status delegate_query_program(clave_delegate_handle device, clave_delegate_handle program,
@@ -101,8 +103,7 @@ typedef struct delegate_instance {
   delegate_device *device;   /* held */
   clave_session *s;
   clave_delegate_instance_options options;
-  atomic_int state;
-  atomic_bool cancelled;
+  atomic_uint calls; /* of instance.c: the state, whether the call is cancelled, its number */
   /* Of submitted runs, made at the first: the worker waits for `work`, and opens `over`. */
   thread *worker;
   wait_event *work, *over;
@@ -115,8 +116,10 @@ typedef struct delegate_instance {
 /* The instance for this call alone, until instance_leave. */
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) STATUS_CHECK;
 void instance_leave(delegate_instance *in);
-/* INVALID: what an instance in that state says to a call that wants it. */
-clave_status instance_taken(int state) STATUS_CHECK;
+instance_state instance_state_of(delegate_instance *in);
+/* Of the call under way, which stays cancelled where it was. False: it is in another state. */
+bool instance_move(delegate_instance *in, instance_state from, instance_state to);
+void instance_cancel(delegate_instance *in); /* the call under way; none: nothing */
 clave_status delegate_create(clave_delegate_handle program, clave_delegate_handle device,
                              const clave_delegate_instance_options *options,
                              clave_delegate_handle *instance) STATUS_CHECK;

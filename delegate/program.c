@@ -43,10 +43,12 @@ static bool look_up(const clave_delegate_payload *given, const char *name, clave
   return given->find && given->find(given->find_ctx, name, constant);
 }
 
+/* As clave compares them: the stride of a dimension of one says nothing. */
 static bool is_same(const clave_tensor *a, const clave_tensor *b) {
   if (a->dtype != b->dtype || a->rank != b->rank) return false;
   for (int k = 0; k < a->rank; k++)
-    if (a->dims[k] != b->dims[k] || a->strides[k] != b->strides[k]) return false;
+    if (a->dims[k] != b->dims[k] || (a->dims[k] != 1 && a->strides[k] != b->strides[k]))
+      return false;
   return true;
 }
 

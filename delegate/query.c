@@ -61,8 +61,7 @@ clave_status delegate_query(clave_delegate_handle device, const clave_delegate_g
   return st;
 }
 
-static clave_status find_method(const clave_program *p, const char *method,
-                                clave_method_info *out) {
+clave_status find_method(const clave_program *p, const char *method, clave_method_info *out) {
   clave_program_info info = {.size = sizeof info};
   TRY_CLAVE(clave_program_get_info(p, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {

@@ -25,13 +25,15 @@ static void relay_timing(void *ctx, const clave_timing *t) {
 
 static clave_status tell_run(delegate_instance *in, const char *method, int64_t start) {
   clave_device_info info = {.size = sizeof info};
+  clave_method_info run_method;
   const int64_t end = clock_ns();
   if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->s, relay_timing, in));
   TRY_CLAVE(clave_device_get_info(in->device->d, &info));
+  TRY(find_method(in->program->p, method, &run_method));
   const clave_delegate_event e = {.size = sizeof e,
                                   .kind = CLAVE_DELEGATE_EVENT_RUN,
                                   .op = "run",
-                                  .name = method ? method : "",
+                                  .name = run_method.name,
                                   .device = info.name,
                                   .start_ns = start,
                                   .end_ns = end};
@@ -58,7 +60,7 @@ clave_status delegate_execute(clave_delegate_handle instance, const char *method
 clave_status delegate_cancel(clave_delegate_handle instance) {
   delegate_instance *in;
   TRY(handle_take(HANDLE_INSTANCE, instance, &in));
-  if (atomic_load(&in->state) != INSTANCE_IDLE) atomic_store(&in->cancelled, true);
+  instance_cancel(in);
   object_release(&in->o);
   return NULL;
 }
@@ -125,7 +127,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
   in->done = done;
   in->done_ctx = ctx;
   wait_event_set(in->over, false);
-  atomic_store(&in->state, INSTANCE_SUBMITTED);
+  (void)instance_move(in, INSTANCE_BUSY, INSTANCE_SUBMITTED);
   wait_event_set(in->work, true);
   object_release(&in->o); /* it cannot be destroyed until it was waited for */
   return NULL;
@@ -133,8 +135,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
 
 /* Of a run that is over: what became of it, for the one call that gets here first. */
 static clave_status finish_run(delegate_instance *in, bool *over) {
-  int is = INSTANCE_SUBMITTED;
-  if (!atomic_compare_exchange_strong(&in->state, &is, INSTANCE_BUSY))
+  if (!instance_move(in, INSTANCE_SUBMITTED, INSTANCE_BUSY))
     return INVALID("another thread has waited for the run");
   *over = wait_event_wait(in->over, 0); /* false: another has waited, and submitted the next */
   clave_status st = NULL;
@@ -142,15 +143,15 @@ static clave_status finish_run(delegate_instance *in, bool *over) {
     st = in->status;
     in->status = NULL;
   }
-  atomic_store(&in->state, *over ? INSTANCE_IDLE : INSTANCE_SUBMITTED);
+  (void)instance_move(in, INSTANCE_BUSY, *over ? INSTANCE_IDLE : INSTANCE_SUBMITTED);
   return st;
 }
 
 static clave_status wait_for(delegate_instance *in, int timeout_ms, bool *over) {
-  if (atomic_load(&in->state) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
+  if (instance_state_of(in) == INSTANCE_SUBMITTED && !thread_is_here(in->worker))
     return INVALID("this process was forked while the run was on its way: its parent waits for it");
   if (worked_for == in) return INVALID("a run does not wait for itself: wait in another thread");
-  if (atomic_load(&in->state) != INSTANCE_SUBMITTED)
+  if (instance_state_of(in) != INSTANCE_SUBMITTED)
     return INVALID("no run was submitted, or another thread has waited for it");
   return wait_event_wait(in->over, timeout_ms) ? finish_run(in, over) : NULL;
 }

@@ -18,8 +18,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("api", "backend", "base", "cli", "compile", "interp", "jinja", "json", "llm", "ops", "serialize", "tokenizer")
-RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp"}
+ROOMS = ("api", "backend", "base", "cli", "compile", "delegate", "interp", "jinja", "json", "llm", "ops", "serialize")
+ROOMS += ("tokenizer",)
+RAISED = {"Error", "Unsupported", "UsageError", "UnsupportedOp", "unsupported"}  # what makes errors; x.error(...), too
 
 
 @dataclasses.dataclass
@@ -61,12 +62,16 @@ def text_of(node):
     return None
 
 
+def makes_error(called):
+    return getattr(called, "id", None) in RAISED or getattr(called, "attr", None) == "error"
+
+
 def python_messages():
     for path in sorted((ROOT / "python/clave").rglob("*.py")):
         if "_generated" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in RAISED and node.args:
+            if isinstance(node, ast.Call) and makes_error(node.func) and node.args:
                 message = text_of(node.args[0])
                 if message and len(message) > 8:
                     yield path.relative_to(ROOT).as_posix(), message

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs/site.py FOLDER: the repository's documents as a site in FOLDER, made by MkDocs: README.md is its first page, the
-error guide (errors.py) and docs/ops.md are among the others. Fails on a link that leads nowhere."""
+error guide (errors.py) and docs/ops.md are among the others. The headers in include/, which documents
+link to, and docstrings are the API's reference: it has no pages here. Fails on a link that leads nowhere."""
 
 import html.parser
 import pathlib
@@ -68,7 +69,7 @@ class Page(html.parser.HTMLParser):
         self.links += [found[name] for name in ("href", "src") if found.get(name)]
 
 
-def leads_somewhere(path, link, pages):
+def leads_somewhere(site, path, link, pages):
     """A link of the page at `path`: to a file of the site, and a heading of it. Links to elsewhere are not followed."""
     parts = urllib.parse.urlsplit(link)
     if parts.scheme or parts.netloc:
@@ -76,7 +77,9 @@ def leads_somewhere(path, link, pages):
     target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
     if (target / "index.html").exists():
         target = target / "index.html"
-    return target.exists() and (not parts.fragment or target not in pages or parts.fragment in pages[target].anchors)
+    if not (target.is_relative_to(site) and target.exists()):
+        return False
+    return not parts.fragment or target not in pages or parts.fragment in pages[target].anchors
 
 
 def dead_links(site):
@@ -84,7 +87,7 @@ def dead_links(site):
     pages = {p: Page(p.read_text()) for p in sorted(site.rglob("*.html")) if p.name != "404.html"}
     for path, page in pages.items():
         for link in page.links:
-            if not leads_somewhere(path, link, pages):
+            if not leads_somewhere(site, path, link, pages):
                 yield path.relative_to(site).as_posix(), link
 
 

@@ -52,7 +52,8 @@ typedef struct clave_tune_result {
 
 /* Measures the variants for the method's inputs as they are set, on memory of its own: the
  * session's state and results stay, and so do its own variants. A variant wins if its results are
- * right and it is faster than the rule's by more than noise. */
+ * right and it is faster than the rule's by more than noise. An error while the CPU backend answers
+ * for the device (warm_up). */
 CLAVE_API clave_status clave_session_tune(clave_session *session, const char *method,
                                           const clave_tune_options *options,
                                           clave_tune_result *result) CLAVE_CHECK;

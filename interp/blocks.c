@@ -24,8 +24,7 @@ static uint32_t find_slot(const schedule *p, uint32_t at) {
 
 static uint32_t node_of(const session *s, uint32_t index, const schedule *p, uint32_t at_command) {
   const graph *g = &s->x->methods[index].g;
-  const uint32_t at = at_command < p->n_commands ? p->commands[at_command].instruction : g->n;
-  return at < g->n ? g->source[at] : program_count_nodes(&s->prog->ir, g->method->chain);
+  return node_number(g, at_command < p->n_commands ? p->commands[at_command].instruction : g->n);
 }
 
 clave_status session_count_blocks(const session *s, uint32_t index, uint32_t *blocks,

@@ -40,7 +40,7 @@ static session_timing describe_event(const session *s, const trace_event *e) {
   const ir_instruction *ins = inside ? &g->instructions[e->instruction] : NULL;
   return (session_timing){
       .kind = (int)e->kind,
-      .node = inside ? g->source[e->instruction] : g->n,
+      .node = node_number(g, e->instruction),
       .op = e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind],
       .name = inside ? ins->name : "state update",
       .device = s->devices.backends[e->backend]->info.name,

@@ -55,26 +55,6 @@ static clave_status measure(tuner *t, const tune_job *j, tune_node *n, const var
 
 /* ---------------------------------------------------------------- the choices of a node */
 
-/* Which of all choices were dealt with. */
-static bool *mark_of(const tuner *t, bool *marks, const variant_choice *c) {
-  for (size_t i = 0; i < t->n_seen; i++)
-    if (strcmp(t->seen[i].family, c->family) == 0 && strcmp(t->seen[i].key, c->key) == 0)
-      return &marks[i];
-  return NULL;
-}
-
-/* A choice that only another variant of an earlier one leads to. */
-static clave_status add_seen(tuner *t, bool **marks, const variant_choice *c) {
-  if (!array_reserve(&t->seen, &t->cap_seen, t->n_seen + 1, sizeof *t->seen))
-    return status_no_memory();
-  bool *more = realloc(*marks, t->n_seen + 1);
-  if (!more) return status_no_memory();
-  more[t->n_seen] = false;
-  *marks = more;
-  t->seen[t->n_seen++] = *c;
-  return NULL;
-}
-
 /* The node as it would be recorded now. */
 static clave_status list_choices(tuner *t, const tune_job *j, const tune_node *n,
                                  variant_choices *out) {
@@ -88,13 +68,13 @@ static clave_status list_choices(tuner *t, const tune_job *j, const tune_node *n
   return NULL;
 }
 
-/* The first that was not dealt with; NULL: none. */
-static clave_status find_open(tuner *t, bool **marks, const variant_choices *c, int *out) {
+/* The first that is not settled; -1: none. Some only another variant of an earlier one leads to. */
+static clave_status find_open(tuner *t, const variant_choices *c, int *out) {
   *out = -1;
   for (int i = 0; i < c->n && *out < 0; i++) {
     if (c->items[i].n < 2) continue;
-    if (!mark_of(t, *marks, &c->items[i])) TRY(add_seen(t, marks, &c->items[i]));
-    if (!*mark_of(t, *marks, &c->items[i])) *out = i;
+    if (!tune_find_seen(t, &c->items[i])) TRY(tune_add_seen(t, &c->items[i]));
+    if (!tune_find_seen(t, &c->items[i])->is_settled) *out = i;
   }
   return NULL;
 }
@@ -112,16 +92,16 @@ static clave_status settle(tuner *t, const tune_job *j, tune_node *n, const vari
 }
 
 /* One after the other, since what is taken first decides what else there is to choose. */
-static clave_status settle_all(tuner *t, const tune_job *j, tune_node *n, bool **marks) {
+static clave_status settle_all(tuner *t, const tune_job *j, tune_node *n) {
   variant_choices *c = calloc(1, sizeof *c);
   if (!c) return status_no_memory();
   clave_status st = NULL;
   int i = 0;
   while (!st && i >= 0 && !t->is_stopped) {
     st = list_choices(t, j, n, c);
-    if (!st) st = find_open(t, marks, c, &i);
+    if (!st) st = find_open(t, c, &i);
     if (st || i < 0) break;
-    *mark_of(t, *marks, &c->items[i]) = true;
+    tune_find_seen(t, &c->items[i])->is_settled = true;
     st = settle(t, j, n, &c->items[i]);
     if (t->deadline_ns && clock_ns() >= t->deadline_ns) t->is_stopped = true;
   }
@@ -129,28 +109,23 @@ static clave_status settle_all(tuner *t, const tune_job *j, tune_node *n, bool *
   return st;
 }
 
-static clave_status settle_job(tuner *t, const tune_job *j, bool **marks) {
+static clave_status settle_job(tuner *t, const tune_job *j) {
   tune_node n;
   clave_status st = tune_node_create(t, j, &n);
-  if (!st) st = settle_all(t, j, &n, marks);
+  if (!st) st = settle_all(t, j, &n);
   tune_node_destroy(t, j, &n);
   return status_while(st, "measuring '%s'", j->instruction->name ? j->instruction->name : "");
 }
 
 clave_status session_tune(session *s, uint32_t index, const tune_options *o, tune_result *out) {
   tuner t = {.s = s, .o = o};
-  bool *marks = NULL;
   *out = (tune_result){0};
   if (o->budget_s > 0) t.deadline_ns = clock_ns() + (int64_t)(o->budget_s * 1e9);
   clave_status st = tune_collect(&t, index);
-  if (!st) marks = calloc(t.n_seen + 1, sizeof *marks);
-  if (!st && !marks) st = status_no_memory();
-  for (const tune_job *j = t.jobs; j && !st && !t.is_stopped; j = j->next)
-    st = settle_job(&t, j, &marks);
+  for (const tune_job *j = t.jobs; j && !st && !t.is_stopped; j = j->next) st = settle_job(&t, j);
   /* Some are not made any more, since an earlier one of their node came out otherwise. */
   *out = (tune_result){
       .total = t.is_stopped ? t.n_seen : t.n_done, .done = t.n_done, .has_rest = t.has_rest};
-  free(marks);
   tune_free(&t);
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
 }

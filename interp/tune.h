@@ -14,12 +14,17 @@ typedef struct tune_job {
   scalar_value *values; /* owned (n_values) */
 } tune_job;
 
+typedef struct seen_choice {
+  char family[TUNING_FAMILY], key[TUNING_KEY];
+  bool is_settled; /* measured, or taken as it is */
+} seen_choice;
+
 typedef struct tuner {
   session *s;
   const tune_options *o;
   executable *x;          /* owned: planned for the tuner alone */
   tune_job *jobs, **last; /* owned */
-  variant_choice *seen;   /* owned: all choices of the jobs, each once */
+  seen_choice *seen;      /* owned: all choices of the jobs, each once */
   size_t n_seen, cap_seen;
   size_t n_done;
   int64_t deadline_ns; /* 0: none */
@@ -31,6 +36,9 @@ typedef struct tuner {
 /* Plans the method, and keeps the nodes that have something to choose. */
 clave_status tune_collect(tuner *t, uint32_t index) STATUS_CHECK;
 void tune_free(tuner *t);
+/* The choice among those that were seen; NULL: it was not. */
+seen_choice *tune_find_seen(const tuner *t, const variant_choice *c);
+clave_status tune_add_seen(tuner *t, const variant_choice *c) STATUS_CHECK;
 
 /* ---- tune_operands.c ---- */
 /* A node with buffers of its own, in memory for all slots; constants are the session's. */
@@ -45,6 +53,8 @@ typedef struct tune_node {
 clave_status tune_node_create(tuner *t, const tune_job *j, tune_node *out) STATUS_CHECK;
 /* What the node reads is as it was at first, and what it writes holds nothing of use. */
 clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) STATUS_CHECK;
+/* Elements that a tensor reaches over, from the start of its buffer. */
+int64_t tune_reach(const tensor *t);
 void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n);
 
 /* ---- tune_measure.c ---- */

@@ -56,8 +56,7 @@ static void write_data(const tune_job *j, const char *field, const tensor *t, in
 
 /* ---------------------------------------------------------------- memory */
 
-/* Elements that a tensor reaches over, from the start of its buffer. */
-static int64_t reach_of(const tensor *t) {
+int64_t tune_reach(const tensor *t) {
   int64_t last = t->offset;
   if (tensor_numel(t) == 0) return 0;
   for (int i = 0; i < t->rank; i++)
@@ -73,7 +72,7 @@ static clave_status bind_made(tuner *t, const tune_job *j, tune_node *n, const o
     b->buf = reused->buf;
     return NULL;
   }
-  size_t bytes = (size_t)reach_of(&b->t) * dtype_size(b->t.type);
+  size_t bytes = (size_t)tune_reach(&b->t) * dtype_size(b->t.type);
   TRY(be->vt->buffer_create(be, bytes, &b->buf));
   n->made[n->n_made++] = b->buf;
   return NULL;
@@ -121,7 +120,7 @@ clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) {
   for (operand_iter i = operands_of(j->instruction); next_operand(&i);) {
     const bound_tensor *b = &n->tensors[i.o.tid];
     bool reads = !(i.o.flags & IR_OUT) || i.o.reuses != IR_NONE;
-    int64_t elements = reach_of(&b->t);
+    int64_t elements = tune_reach(&b->t);
     size_t bytes = (size_t)elements * dtype_size(b->t.type);
     if (!is_made(n, b->buf) || elements == 0) continue;
     void *data = malloc(bytes);

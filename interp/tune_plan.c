@@ -47,20 +47,28 @@ static clave_status copy_job(tuner *t, int on, const node *n) {
   return NULL;
 }
 
-static bool is_seen(const tuner *t, const variant_choice *c) {
+seen_choice *tune_find_seen(const tuner *t, const variant_choice *c) {
   for (size_t i = 0; i < t->n_seen; i++)
     if (strcmp(t->seen[i].family, c->family) == 0 && strcmp(t->seen[i].key, c->key) == 0)
-      return true;
-  return false;
+      return &t->seen[i];
+  return NULL;
+}
+
+clave_status tune_add_seen(tuner *t, const variant_choice *c) {
+  if (!array_reserve(&t->seen, &t->cap_seen, t->n_seen + 1, sizeof *t->seen))
+    return status_no_memory();
+  seen_choice *s = &t->seen[t->n_seen++];
+  memcpy(s->family, c->family, sizeof s->family);
+  memcpy(s->key, c->key, sizeof s->key);
+  s->is_settled = false;
+  return NULL;
 }
 
 /* Choices of a node that others have not made before; those among one variant are none. */
 static clave_status take_choices(tuner *t, const variant_choices *c, bool *any) {
   for (int i = 0; i < c->n; i++) {
-    if (c->items[i].n < 2 || is_seen(t, &c->items[i])) continue;
-    if (!array_reserve(&t->seen, &t->cap_seen, t->n_seen + 1, sizeof *t->seen))
-      return status_no_memory();
-    t->seen[t->n_seen++] = c->items[i];
+    if (c->items[i].n < 2 || tune_find_seen(t, &c->items[i])) continue;
+    TRY(tune_add_seen(t, &c->items[i]));
     *any = true;
   }
   return NULL;

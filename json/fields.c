@@ -30,6 +30,11 @@ const json *field_or_null(const json *object, const char *key) {
   return v && json_kind_of(v) != JSON_NULL ? v : NULL;
 }
 
+const char *text_or_null(const json *object, const char *key) {
+  const json *v = field_or_null(object, key);
+  return v && json_kind_of(v) == JSON_STRING ? json_string(v) : NULL;
+}
+
 clave_status field(const json *object, const char *key, json_kind kind, const json **out) {
   TRY(json_expect(object, JSON_OBJECT));
   *out = json_member(object, key);

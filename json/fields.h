@@ -6,6 +6,8 @@
 
 /* NULL if the field is absent or null. */
 const json *field_or_null(const json *object, const char *key);
+/* NULL: the field is absent or no text, or `object` is no object. */
+const char *text_or_null(const json *object, const char *key);
 clave_status field(const json *object, const char *key, json_kind kind,
                    const json **out) STATUS_CHECK;
 /* Absent or null: `otherwise`. */

@@ -76,13 +76,8 @@ static char *users_folder(const char *place) {
   return path.data;
 }
 
-static const char *temporary_place(void) {
-  const char *place = getenv("TMPDIR");
-  return place && *place == '/' ? place : "/tmp";
-}
-
 uint64_t driver_folders_sweep(const char *folder) {
-  const char *places[] = {memory_place, temporary_place()};
+  const char *places[] = {memory_place, temporary_folder()};
   uint64_t bytes = sweep(folder);
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     char *path = users_folder(places[i]);
@@ -143,7 +138,7 @@ static void make_own(void) {
   const char *variable = quirk_files_variable(), *given = getenv(variable);
   if ((given && *given) || library_is_loaded("libOpenCL.so.1")) return;
   if (!make_in_users(memory_place) && !(own.parent && make_in(own.parent)) &&
-      !make_in_users(temporary_place()))
+      !make_in_users(temporary_folder()))
     return;
   own.process = process_number();
   environment_set(variable, own.path);

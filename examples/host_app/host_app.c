@@ -85,9 +85,8 @@ static bool run_together(app *a, int n) {
   return true;
 }
 
+/* Instances first, then the buffers that are bound to them. */
 static void close_plugin(app *a) {
-  for (int i = 0; i < a->g.n_tensors; i++)
-    if (a->p.memory[i]) (void)clReleaseMemObject(a->p.memory[i]);
   plugin_close(&a->p);
   own_opencl_close(&a->cl);
 }

@@ -60,16 +60,19 @@ bool own_opencl_open(own_opencl *o) {
 
 void own_opencl_close(own_opencl *o) {
   if (o->to_planes) (void)clReleaseKernel(o->to_planes);
-  if (o->images) (void)clReleaseMemObject(o->images);
+  for (int i = 0; i < o->n_buffers; i++) (void)clReleaseMemObject(o->buffers[i]);
   if (o->queue) (void)clReleaseCommandQueue(o->queue);
   if (o->context) (void)clReleaseContext(o->context);
   memset(o, 0, sizeof *o);
 }
 
-cl_mem own_opencl_buffer(const own_opencl *o, size_t bytes) {
-  cl_int code;
-  cl_mem memory = clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
-  return good(code, "clCreateBuffer") ? memory : NULL;
+cl_mem own_opencl_buffer(own_opencl *o, size_t bytes) {
+  cl_int code = CL_OUT_OF_RESOURCES;
+  cl_mem memory = NULL;
+  if (o->n_buffers < 1 + MAX_TENSORS)
+    memory = clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+  if (!good(code, "clCreateBuffer")) return NULL;
+  return o->buffers[o->n_buffers++] = memory;
 }
 
 bool own_opencl_to_planes(const own_opencl *o, const uint8_t *images, int n, cl_mem planes) {

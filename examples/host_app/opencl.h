@@ -12,12 +12,14 @@ typedef struct own_opencl {
   cl_context context;
   cl_command_queue queue;
   cl_kernel to_planes;
-  cl_mem images;
+  cl_mem images;                   /* one of the buffers */
+  cl_mem buffers[1 + MAX_TENSORS]; /* all that were made (n_buffers) */
+  int n_buffers;
 } own_opencl;
 
-bool own_opencl_open(own_opencl *o); /* false: there is none, as stderr says */
-void own_opencl_close(own_opencl *o);
-cl_mem own_opencl_buffer(const own_opencl *o, size_t bytes); /* NULL: it cannot be had */
+bool own_opencl_open(own_opencl *o);                   /* false: there is none, as stderr says */
+void own_opencl_close(own_opencl *o);                  /* with its buffers */
+cl_mem own_opencl_buffer(own_opencl *o, size_t bytes); /* NULL: it cannot be had */
 /* Enqueues the images and the kernel; waits for nothing. */
 bool own_opencl_to_planes(const own_opencl *o, const uint8_t *images, int n, cl_mem planes);
 bool own_opencl_read(const own_opencl *o, cl_mem from, void *to, size_t bytes);

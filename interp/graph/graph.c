@@ -66,6 +66,10 @@ clave_status graph_compact(graph *g) {
   return NULL;
 }
 
+uint32_t node_number(const graph *g, uint32_t i) {
+  return i < g->n ? g->source[i] : program_count_nodes(&g->prog->ir, g->method->chain);
+}
+
 /* ---------------------------------------------------------------- uses */
 
 /* Read at an instruction's index, in a control op's body (NO_INDEX: in none). A loop that a slot

@@ -35,6 +35,8 @@ clave_status graph_create(const program *p, const ir_method *m, mem_pool *pool,
 clave_status graph_compact(graph *g) STATUS_CHECK;
 /* Fills in writer and last_use; after the last change. */
 void graph_find_uses(graph *g);
+/* Its number in the method; i that is none: how many nodes the method has. */
+uint32_t node_number(const graph *g, uint32_t i);
 /* For messages: "softmax", or the custom op's own name. */
 const char *name_of_op(const ir_instruction *ins);
 /* "node 3 (matmul, linear_1): ..."; as it is where i is no instruction. */

@@ -36,6 +36,12 @@ static uint32_t input_of(const paging *p, uint32_t i) { return p->m->inputs.item
 /* L of tokens (*, L). */
 static uint32_t length_of(const paging *p) { return draft_dim(p->d, input_of(p, 0), -1)->vid; }
 
+static bool has_length(const paging *p, uint32_t tid) {
+  for (int i = 0; i < draft_rank(p->d, tid); i++)
+    if (draft_dim(p->d, tid, i)->vid == length_of(p)) return true;
+  return false;
+}
+
 /* ---------------------------------------------------------------- positions */
 
 static bool is_counter(const draft *d, uint32_t tid, uint32_t length) {
@@ -56,6 +62,7 @@ static bool is_places(const paging *p, const draft_node *n) {
   const ir_operand *a = &s->operands.items[0], *b = &s->operands.items[1];
   bool both = a->source == IR_OPERAND_SOURCE_INPUT && b->source == IR_OPERAND_SOURCE_INPUT &&
               a->index != b->index;
+  if (e->inputs.items[0] != position && e->inputs.items[1] != position) return false;
   uint32_t other = e->inputs.items[e->inputs.items[0] == position];
   return both && is_counter(p->d, other, length_of(p)) && draft_rank(p->d, e->out) == 1;
 }
@@ -67,6 +74,21 @@ static bool has_places(const paging *p) {
     if (n->ins.op_type != IR_OP_ATTENTION_CACHED && !is_places(p, n)) return false;
   }
   return s->n_readers > 0 && !s->kept;
+}
+
+/* A counter of the tokens tells where they stand in a run, unless it is added to the position. */
+static bool counts_otherwise(const paging *p, const draft_node *n) {
+  if (n->ins.op_type != IR_OP_ARANGE || !has_length(p, result_of(n))) return false;
+  const draft_slot *s = &p->d->slots[result_of(n)];
+  for (uint32_t i = 0; i < s->n_readers; i++)
+    if (!is_places(p, s->readers[i])) return true;
+  return s->kept;
+}
+
+static bool has_other_counters(const paging *p) {
+  for (const draft_node *n = p->d->chains[p->m->chain].first; n; n = n->next)
+    if (counts_otherwise(p, n)) return true;
+  return false;
 }
 
 /* ---------------------------------------------------------------- the last token */
@@ -153,12 +175,6 @@ static bool follow_node(const paging *p, const draft_node *n) {
   return true;
 }
 
-static bool has_length(const paging *p, uint32_t tid) {
-  for (int i = 0; i < draft_rank(p->d, tid); i++)
-    if (draft_dim(p->d, tid, i)->vid == length_of(p)) return true;
-  return false;
-}
-
 static bool follow_last(const paging *p) {
   const ir_arguments *outputs = &p->m->outputs;
   for (const draft_node *n = p->d->chains[p->m->chain].first; n; n = n->next)
@@ -177,7 +193,7 @@ static bool can_page_method(const paging *p) {
   if (draft_rank(p->d, input_of(p, 0)) < 1 || length_of(p) == IR_NONE) return false;
   if (draft_type(p->d, input_of(p, 1)) != DTYPE_I64 || draft_rank(p->d, input_of(p, 1)) != 0)
     return false;
-  return has_places(p) && follow_last(p);
+  return has_places(p) && !has_other_counters(p) && follow_last(p);
 }
 
 /* All state is caches of one sequence, which are equally long: of one of each layer. */

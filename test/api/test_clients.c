@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clave_tune.h"
 #include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
@@ -155,6 +156,7 @@ typedef struct family {
 
 /* Everything of before is refused, nothing waits; the CPU backend is there anew. */
 static int live_as_child(family *f) {
+  const clave_tune_options dry = {.size = sizeof dry, .dry = true};
   float scores[CLASSES];
   clave_session *s = NULL;
   clave_device *d = NULL;
@@ -162,6 +164,7 @@ static int live_as_child(family *f) {
   CHILD_EXPECT(says_forked(clave_session_run(f->session, NULL)));
   CHILD_EXPECT(says_forked(clave_session_output(f->session, NULL, 0, &y)));
   CHILD_EXPECT(says_forked(clave_session_reset(f->session)));
+  CHILD_EXPECT(says_forked(clave_session_tune(f->session, NULL, &dry, NULL)));
   CHILD_EXPECT(says_forked(clave_session_create(f->program, f->device, NULL, &s)) && !s);
   if (!clave_devices_hint()) CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &d)) && !d);
   clave_session_destroy(f->session);

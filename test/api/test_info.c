@@ -70,7 +70,11 @@ static clave_status get_cache(const objects *o, void *info) {
   return clave_cache_get_info(info);
 }
 static clave_status get_tuning(const objects *o, void *info) {
+  clave_tuning_row row = {.size = sizeof row};
   good(clave_tuning_put(o->device, "family", "key", "variant"));
+  good(clave_tuning_get(o->device, 0, &row));
+  for (size_t i = strlen(row.variant); i < sizeof row.variant; i++)
+    assert_int_equal(row.variant[i], 0);
   return clave_tuning_get(o->device, 0, info);
 }
 static clave_status get_tokenizer(const objects *o, void *info) {

@@ -2,6 +2,7 @@
  * itself. */
 #include "test/serialize/sample.h"
 
+#include "clave_host.h"
 #include "test/api/expect.h"
 
 /* The sample counts the runs of "forward" in its only state, from `sample_start` on. */
@@ -166,6 +167,53 @@ static void test_states_rotate(void **state) {
   on_both(check_rotation);
 }
 
+#define SUM(a, b, out)                                                                         \
+  "{\"op_type\": \"Elementwise\", \"op\": {\"inputs\": [{\"idx\": " a "}, {\"idx\": " b        \
+  "}], "                                                                                       \
+  "\"steps\": [{\"kind\": \"add\", \"dtype\": \"I32\", \"operands\": ["                        \
+  "{\"source\": \"input\", \"index\": 0}, {\"source\": \"input\", \"index\": 1}]}], \"out\": " \
+  "{\"idx\": " out "}}}"
+#define I32_OF_3(name) "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"" name "\"}"
+
+/* y = a + b + a, in two nodes that become one; a and b change places. */
+static const char joined_program[] =
+    "{\"version\": 2, \"tensors\": [" I32_OF_3("y") ", " I32_OF_3("a") ", " I32_OF_3(
+        "b") ", " I32_OF_3("sum") "], \"n_outputs\": 1, \"n_state\": 2, \"chains\": "
+                              "[{\"instructions\": [" SUM("1", "2", "3") ", " SUM(
+                                  "3", "1",
+                                  "0") "]}], \"methods\": [{\"name\": \"forward\", "
+                                       "\"outputs\": [{\"name\": \"y\", \"tensor\": "
+                                       "{\"idx\": 0}}], \"updates\": [{\"state\": "
+                                       "{\"idx\": 1}, \"value\": {\"idx\": 2}}, "
+                                       "{\"state\": {\"idx\": 2}, \"value\": "
+                                       "{\"idx\": 1}}]}]}";
+
+static void count_timing(void *ctx, const clave_timing *t) {
+  uint32_t *counts = ctx; /* by node; [2]: updates of state */
+  assert_true(t->node <= 2);
+  assert_int_equal(strcmp(t->name, "state update") == 0, t->node == 2);
+  counts[t->node]++;
+}
+
+/* Updates have the number behind all nodes of the program, however many of them were joined. */
+static void test_timings_of_updates(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_session *s;
+  uint32_t counts[3] = {0};
+  clave_program *p = load_text("joined.json", joined_program);
+  const clave_session_options o = {.size = sizeof o, .profile = true};
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, &o, &s));
+  good(clave_session_run(s, "forward"));
+  good(clave_session_timings(s, count_timing, counts));
+  assert_int_equal(counts[0] + counts[1], 1);
+  assert_true(counts[2] >= 2);
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
 static const char random_program[] =
     "{\"version\": 2, \"tensors\": [{\"dtype\": \"F32\", \"shape\": [{\"literal\": 4}], \"name\": "
     "\"y\"}], "
@@ -265,9 +313,13 @@ static void test_sections_and_metadata(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_state_on_cpu),          cmocka_unit_test(test_state_on_opencl),
-      cmocka_unit_test(test_every_state_is_copied), cmocka_unit_test(test_states_rotate),
-      cmocka_unit_test(test_random_goes_on),        cmocka_unit_test(test_bad_state),
+      cmocka_unit_test(test_state_on_cpu),
+      cmocka_unit_test(test_state_on_opencl),
+      cmocka_unit_test(test_every_state_is_copied),
+      cmocka_unit_test(test_states_rotate),
+      cmocka_unit_test(test_timings_of_updates),
+      cmocka_unit_test(test_random_goes_on),
+      cmocka_unit_test(test_bad_state),
       cmocka_unit_test(test_sections_and_metadata),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clave.h"
+#include "clave_tune.h"
 
 #define MNIST "examples/mnist/mnist.clv"
 enum { PIXELS = 28 * 28, CLASSES = 10, THREADS = 4, MAX_RUNS = 60000, SESSIONS = 3 };
@@ -156,6 +157,30 @@ static void test_placement(void **state) {
   close_mnist(&o);
 }
 
+/* What would be measured is not the device. */
+static void test_tuning_waits(void **state) {
+  (void)state;
+  if (clave_devices_hint()) skip();
+  opened o = open_mnist("opencl");
+  clave_session *s;
+  float logits[CLASSES];
+  const clave_tune_options dry = {.size = sizeof dry, .dry = true};
+  good(clave_session_create(o.program, o.device, &background, &s));
+  good(classify(s, 1, logits));
+  assert_string_equal(clave_session_answered_by(s), "cpu");
+  clave_status st = clave_session_tune(s, NULL, &dry, NULL);
+  assert_non_null(st);
+  assert_non_null(strstr(clave_status_message(st), "(warm_up); it can be tuned from then on"));
+  clave_status_free(st);
+  for (int i = 0; i < MAX_RUNS && strcmp(clave_session_answered_by(s), "cpu") == 0; i++) {
+    (void)usleep(1000);
+    good(classify(s, 1, logits));
+  }
+  good(clave_session_tune(s, NULL, &dry, NULL));
+  clave_session_destroy(s);
+  close_mnist(&o);
+}
+
 static void expect_refused(const char *spec, bool no_fallback, int warm_up, const char *says) {
   const clave_device_options device = {.size = sizeof device, .no_fallback = no_fallback};
   opened o = open_mnist("cpu");
@@ -194,9 +219,8 @@ static void test_cpu(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_placement),
-      cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_threads),      cmocka_unit_test(test_placement),
+      cmocka_unit_test(test_tuning_waits), cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_cpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,8 +242,38 @@ static void test_own_rows_alone(void **state) {
   assert_int_equal(tuning_count(now), 2);
   assert_true(tuning_find(now, "family", "m=1", &r));
   assert_string_equal(r.variant, "better");
+  good(tuning_put(old, "family", "m=10", "variant")); /* nor do rows that were kept before */
+  good(tuning_put(now, "family", "m=9", "better"));
+  good(tuning_save(now, f->folder, "device"));
+  good(tuning_save(old, f->folder, "device"));
+  tuning_clear(now);
+  good(tuning_load(now, f->path, "device", &why));
+  assert_int_equal(tuning_count(now), 3);
+  assert_true(tuning_find(now, "family", "m=9", &r));
+  assert_string_equal(r.variant, "better");
   tuning_destroy(old);
   tuning_destroy(now);
+}
+
+/* A full table takes a full file of the same rows, but not one row more. */
+static void test_full(void **state) {
+  const fixture *f = *state;
+  const char *why;
+  char number[24];
+  tuning *t = make();
+  for (int i = 0; i < TUNING_MOST; i++) {
+    (void)snprintf(number, sizeof number, "%d", i);
+    good(tuning_put(t, "n", number, "v"));
+  }
+  good(tuning_save(t, f->folder, "device"));
+  good(tuning_load(t, f->path, "device", &why));
+  assert_null(why);
+  assert_int_equal(tuning_count(t), TUNING_MOST);
+  tuning_clear(t);
+  good(tuning_put(t, "n", "one more", "v"));
+  good(tuning_load(t, f->path, "device", &why));
+  assert_string_equal(why, "it has too many rows");
+  tuning_destroy(t);
 }
 
 static void test_foreign(void **state) {
@@ -306,6 +336,7 @@ int main(void) {
       cmocka_unit_test(test_long_keys),
       cmocka_unit_test_setup_teardown(test_merged, setup, teardown),
       cmocka_unit_test_setup_teardown(test_own_rows_alone, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_full, setup, teardown),
       cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),

@@ -35,10 +35,18 @@ def test_nothing_is_rebuilt(build):
     )
 
 
-def test_a_header_rebuilds_what_includes_it(build):
+@pytest.mark.parametrize(
+    "header, source",
+    [
+        ("base/status.h", "base/status"),
+        ("delegate/objects.h", "delegate/bind"),
+        ("test/delegate/release_1/clave_delegate.h", "test/delegate/release_1/host"),
+    ],
+)
+def test_a_header_rebuilds_what_includes_it(build, header, source):
     name = build.relative_to(ROOT)
-    plan = make(f"BUILD={name}", "-n", "-W", "base/status.h", f"{name}/obj/base/status.o").stdout
-    assert "base/status.c" in plan
+    plan = make(f"BUILD={name}", "-n", "-W", header, f"{name}/obj/{source}.o").stdout
+    assert f"{source}.c" in plan
 
 
 def test_help_names_every_target():

@@ -76,7 +76,7 @@ def test_malformed_command_lines(tool, args, says):
     assert says in tool.bad(2, *args)
 
 
-WRITTEN = {"run": ("--outputs", "--profile", "--dump"), "optimize": ("-o",)}
+WRITTEN = {"run": ("--outputs", "--profile", "--dump"), "optimize": ("-o",), "compile": ("-o",)}
 WRITTEN["generate"] = ("--output-ids", "--logprobs", "--stats-json")
 
 
@@ -93,6 +93,7 @@ def test_files_that_cannot_be_written_are_known_before_anything_is_done(tool, pr
     for to, says in (("none/o", "none/o: No such file or directory"), ("folder", "folder: Is a directory")):
         assert tool.bad(1, "run", program, "--profile", to) == says
         assert tool.bad(1, "generate", "missing.clv", "--prompt", "x", "--logprobs", to) == says
+        assert tool.bad(1, "compile", "missing.clv", "-o", to) == says
 
 
 def test_flag_forms(tool, program):

@@ -4,8 +4,10 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -49,7 +51,10 @@ def test_report(tool, tmp_path):
     assert report["system"]["clave"] == tool.good("--version").split()[1]
     assert report["problems"] == [] and report["cache"]["writable"]
     text = tool.good("doctor", "--device", "cpu", env=told)
-    assert "nothing is broken" in text and "CLAVE_THREADS" in text and "GB/s" in text
+    assert "nothing is broken" in text and "CLAVE_THREADS" in text
+    assert re.search(r"\n  about \d+\.\d GB/s, \d+\.\d GFLOP/s\n", text)
+    text = tool.good("doctor", "--device", "cpu", "--family", "cat", env=told)  # which measures nothing
+    assert text.endswith("\n  runs: cat\nnothing is broken\n")
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +169,28 @@ def test_a_driver_that_was_removed(tool, tmp_path):
     report = doctor(tool, "--family", "cat", code=1, OCL_ICD_VENDORS=str(tmp_path))
     assert [d["library"] for d in report["drivers"]] == ["/nowhere/libgone.so"]
     assert "/nowhere/libgone.so, which is not there" in report["problems"][0]
+
+
+def test_its_folder(tool, tmp_path):
+    """It is where TMPDIR says, however long that is, and goes again, also at Ctrl-C."""
+    long = tmp_path / ("long" * 20)
+    words = ["doctor", "--device", "cpu", "--family", "cat"]
+    assert str(long) in tool.bad(1, *words, env={"TMPDIR": str(long)})
+    long.mkdir()
+    tool.good(*words, env={"TMPDIR": str(long)})
+    p = subprocess.Popen(
+        [tool.exe, *words[:3]],
+        cwd=tool.folder,
+        env=os.environ | {"TMPDIR": str(long)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not list(long.glob("clave-doctor-*/findings")):
+        assert p.poll() is None
+        time.sleep(0.001)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(timeout=60) == 130
+    assert list(long.iterdir()) == []
 
 
 def test_refusals(tool):

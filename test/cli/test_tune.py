@@ -6,7 +6,10 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
+from conftest import make_program
+from safetensors.numpy import load_file
 
 
 @pytest.fixture
@@ -203,6 +206,21 @@ def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
     assert "can be written by others" in tune("cpu", check=1)
 
 
+def test_dim_of_a_scalar(tool, tmp_path):
+    """An integer of its dtype, and nothing else."""
+    content = make_program()
+    content["values"].append({"name": "flag", "type": "bool_"})
+    content["methods"][0]["inputs"].append({"name": "flag", "value": {"idx": 2}})
+    (tmp_path / "p.json").write_text(json.dumps(content))
+    words = ("tune", "p.json", "--device", "cpu", "--dry-run")
+    says = tool.bad(1, *words, "--dim", "scale=3")
+    assert says == "--dim scale=3: scale is a scalar of dtype F64, not an integer"
+    assert (
+        tool.bad(1, *words, "--dim", "flag=300") == "--dim flag=300: flag is a scalar of dtype BOOL, which has no 300"
+    )
+    tool.good(*words, "--dim", "flag=1")
+
+
 def test_usage(tool, tune):
     assert "tune needs PROG" in tool.bad(2, "tune")
     assert "strict or fast" in tune("cpu", "--precision", "some", check=2)
@@ -245,8 +263,7 @@ def test_interrupt(tool, root, cache):
     out, err = p.communicate(timeout=60)
     assert p.returncode == 0, err
     found = json.loads(out)
-    if found["done"] < found["total"]:
-        assert "interrupted" in err
+    assert found["done"] < found["total"] and "interrupted" in err
     assert found["rows"] >= 2
     rest = json.loads(tool.good(*words[1:], env={"CLAVE_CACHE_DIR": str(cache)}))
     assert [c["how"] for c in rest["choices"]].count("known") == found["rows"]
@@ -271,14 +288,21 @@ def test_two_at_once(tool, root, cache):
 def test_opencl(tool, root, tune, tmp_path):
     """On an OpenCL device: other families, right results with whatever won."""
     program = tmp_path / "p.json"
-    from conftest import make_program
-
     program.write_text(json.dumps(make_program()))
-    r = json.loads(
-        tool.good("tune", program, "--device", "opencl", "--json", env={"CLAVE_CACHE_DIR": str(tmp_path / "c")})
-    )
+    env = {"CLAVE_CACHE_DIR": str(tmp_path / "c")}
+    r = json.loads(tool.good("tune", program, "--device", "opencl", "--json", env=env))
     assert r["done"] == r["total"] > 0
     assert {c["family"] for c in r["choices"]} <= {"group", "reduce splits"}
+    x = ["--input", "x=[[1, 2, 3, 4], [-1, 0.5, 0, 2]]", "--input", "scale=0.5"]
+
+    def outputs(device):
+        tool.good("run", program, *x, "--device", device, "--outputs", tmp_path / "out.safetensors", env=env)
+        return load_file(tmp_path / "out.safetensors")
+
+    assert json.loads(tool.good("tune", "--list", "--device", "opencl", "--json", env=env))["rows"]
+    got, want = outputs("opencl"), outputs("cpu")
+    np.testing.assert_allclose(got["output_0"], want["output_0"], rtol=1e-5)
+    assert (got["output_1"] == want["output_1"]).all()
 
 
 @pytest.mark.by_turn(3)
@@ -294,3 +318,6 @@ def test_compiled(tool, root, tune, tmp_path, cache):
     model, plain = ((tmp_path / name / "model.c").read_text() for name in ("tuned", "plain"))
     assert model.count("model_call_on(m, 1, ") >= 5 and ".columns = 64" in model
     assert "model_call_on" not in plain and ".columns = 64" not in plain
+    once = ("--emit-c", "alone", "--dim", "batch=2", "--tune", "--budget", 0.1)
+    tool.good("compile", program, *once, "--threads", 0, env=env)
+    assert any("; 1 threads; " in path.read_text() for path in cache.glob("tuning-*.txt"))

@@ -159,6 +159,47 @@ static bool find_part(void *ctx, const char *name, clave_tensor *constant) {
   return false;
 }
 
+/* Copied constants are the caller's own again when load returns, also where the stride of a
+ * dimension of one, which says nothing, is another than declared. */
+static void test_copied_constants(void **state) {
+  (void)state;
+  parts t = take_apart();
+  int odd = 0;
+  for (uint32_t i = 0; i < t.n; i++) {
+    clave_tensor *v = &t.constants[i].value;
+    size_t bytes = clave_dtype_size(v->dtype);
+    for (int k = 0; k < v->rank; k++) {
+      bytes *= (size_t)v->dims[k];
+      if (v->dims[k] == 1) v->strides[k] = 77, odd++;
+    }
+    v->data = memcpy(malloc(bytes), v->data, bytes);
+  }
+  assert_true(odd > 0);
+  const clave_delegate_payload payload = {.size = sizeof payload,
+                                          .format = CLAVE_DELEGATE_PROGRAM,
+                                          .data = t.flatbuffer,
+                                          .data_size = t.size,
+                                          .constants = t.constants,
+                                          .n_constants = t.n,
+                                          .copy = true};
+  clave_delegate_handle p;
+  fine(d.load(&payload, &p));
+  memset(t.flatbuffer, 0xAA, t.size);
+  for (uint32_t i = 0; i < t.n; i++) {
+    const clave_tensor *v = &t.constants[i].value;
+    size_t bytes = clave_dtype_size(v->dtype);
+    for (int k = 0; k < v->rank; k++) bytes *= (size_t)v->dims[k];
+    memset(v->data, 0xAA, bytes);
+    free(v->data);
+  }
+  clave_delegate_handle in = create(p);
+  fine(d.unload(p));
+  expect_scores(in);
+  fine(d.destroy(in));
+  free(t.flatbuffer);
+  clave_program_destroy(t.p);
+}
+
 /* All of the list, all by name, or half of each. */
 static void test_constants_by_name(void **state) {
   (void)state;
@@ -301,11 +342,11 @@ static void test_offsets(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_register), cmocka_unit_test(test_a_newer_host),
-      cmocka_unit_test(test_devices),  cmocka_unit_test(test_clv),
-      cmocka_unit_test(test_bad_clv),  cmocka_unit_test(test_constants_by_name),
-      cmocka_unit_test(test_handles),  cmocka_unit_test(test_wrong_tensors),
-      cmocka_unit_test(test_offsets),
+      cmocka_unit_test(test_register),         cmocka_unit_test(test_a_newer_host),
+      cmocka_unit_test(test_devices),          cmocka_unit_test(test_clv),
+      cmocka_unit_test(test_bad_clv),          cmocka_unit_test(test_constants_by_name),
+      cmocka_unit_test(test_copied_constants), cmocka_unit_test(test_handles),
+      cmocka_unit_test(test_wrong_tensors),    cmocka_unit_test(test_offsets),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

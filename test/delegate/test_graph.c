@@ -112,7 +112,7 @@ static void test_query(void **state) {
   assert_non_null(strstr(a[2].reason, "scores"));
 }
 
-/* A device that lacks what an op needs says so; clave as a whole runs it. */
+/* Node by node, by method; wrong questions. What a device lacks: test_opencl.c. */
 static void test_query_of_a_program(void **state) {
   (void)state;
   size_t size;
@@ -136,6 +136,8 @@ static void test_query_of_a_program(void **state) {
 static void test_bad_graphs(void **state) {
   (void)state;
   static const uint32_t wild[] = {77};
+  static const clave_delegate_operand no_source = {.source = 9}, no_step = {.source = 1, .i = -1},
+                                      far_input = {.source = 0, .i = 1ll << 32};
   sample s;
   clave_delegate_handle p;
   clave_delegate_answer a[3];
@@ -152,6 +154,9 @@ static void test_bad_graphs(void **state) {
   REFUSED(s.product[0].kind = 99, "kind 99");
   REFUSED(s.product[0].name = NULL, "name is NULL");
   REFUSED(s.relu[1].operands = NULL, "operands is NULL");
+  REFUSED(s.relu[1].operands = &no_source, "source 9 of operand 0");
+  REFUSED(s.relu[1].operands = &far_input, "operand 0 is input 4294967296");
+  REFUSED(s.relu[1].operands = &no_step, "operand 0 is step -1");
   REFUSED(s.tensors[3].rank = 9, "rank 9, not 0 to 8; tensor 3");
   REFUSED(s.tensors[3].dims[1] = -5, "dimension 1 is -5");
   REFUSED(s.tensors[3].sizes[0] = 2, "dimension 0 is size 2 of 1");

@@ -146,8 +146,9 @@ static void test_events(void **state) {
         .size = sizeof o, .event = count_event, .event_ctx = &l, .node_events = nodes};
     fine(d.create(p, device, &o, &in));
     bind(in, image, 1, scores);
-    for (int i = 0; i < 3; i++) fine(d.execute(in, "forward"));
-    assert_int_equal(l.runs, 3);
+    for (int i = 0; i < 3; i++) fine(d.execute(in, i ? "forward" : NULL));
+    expect(d.execute(in, "backward"), CLAVE_INVALID, "no method");
+    assert_int_equal(l.runs, 3); /* one that failed tells nothing */
     assert_true(nodes ? l.nodes >= 3 * 7 && l.nodes <= 3 * 15 : l.nodes == 0);
     fine(d.destroy(in));
   }

@@ -47,15 +47,27 @@ def test_the_longest_path_counts(errors):
 def test_messages_of_python_are_found(errors):
     found = {message for place, message in errors.messages() if place.startswith("python/")}
     assert "clave.%s needs %s: pip install 'clave[export]'" in found
+    assert "has no key %s" in found  # file.error(...)
+    assert "%s takes no cache (past_key_values)" in found  # unsupported(...)
+
+
+def test_messages_of_c_are_found(errors):
+    found = set(errors.messages())
+    assert ("cli/compile.c", "which of --shared and --bare?") in found  # fail_usage(...)
+    assert ("cli/doctor.c", "%s names %s, which is not there: its driver was removed") in found  # add_problem(...)
+    assert ("delegate/handles.c", "handle %llu is %s, expected %s") in found
 
 
 def test_dead_links_are_found(tmp_path):
     site = load("site")
     good = ('<h1 id="top"></h1>', '<a href="#top"></a>', '<a href="a.html"></a>', '<a href="http://x/">')
     dead = ["gone.html", "a.html#gone", "none.svg", "../x"]
-    (tmp_path / "a.html").write_text("".join(good))
-    (tmp_path / "b.html").write_text("".join(f'<img src="{link}">' for link in dead))
-    assert list(site.dead_links(tmp_path)) == [("b.html", link) for link in dead]
+    pages = tmp_path / "site"
+    pages.mkdir()
+    (tmp_path / "x").write_text("a file that is there, but not of the site")
+    (pages / "a.html").write_text("".join(good))
+    (pages / "b.html").write_text("".join(f'<img src="{link}">' for link in dead))
+    assert list(site.dead_links(pages)) == [("b.html", link) for link in dead]
 
 
 def test_every_document_is_a_page():

@@ -6,7 +6,9 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 import torch
@@ -109,6 +111,7 @@ def test_what_is_right(verify, folder, name, device):
     assert code == 0, error
     assert re.search(r"^nodes    (16|20) results equal to the reference$", out, re.M), out
     assert "outputs  3 equal to the reference" in out and ("ops " in out) == (device != "cpu")
+    assert ("fusion   3 outputs equal" in out) == (device == "cpu")
     if name == "m.json":
         assert "passes   nothing to rewrite" in out
     else:
@@ -228,6 +231,23 @@ def test_an_executable(verify, build, tmp_path):
     assert code == 0 and "2 outputs of" in out and "bit for bit" in out, error
     code, _, error = verify(tmp_path / "m.clv", "--executable", wrong)
     assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2 ")
+
+
+def test_an_executable_is_interrupted(build, folder, tmp_path):
+    """Ctrl-C ends it, too, and leaves nothing."""
+    slow, temporary = tmp_path / "slow", tmp_path / "temporary"
+    temporary.mkdir()
+    slow.write_text("#!/bin/sh\necho begun\nexec sleep 60\n")
+    slow.chmod(0o755)
+    words = [build / "clave", "verify", folder / "m.json", "--executable", slow]
+    p = subprocess.Popen(words, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE, text=True)
+    while not any(log.stat().st_size for log in temporary.glob("clave-verify-*/log_*")):
+        assert p.poll() is None, p.stderr.read()
+        time.sleep(0.01)
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=30)
+    assert p.returncode == 130
+    assert list(temporary.iterdir()) == []
 
 
 def test_no_executable(verify, folder):

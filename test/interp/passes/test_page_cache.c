@@ -19,6 +19,7 @@ typedef enum variant {
   SHIFTED,           /* tokens stand from position + 1 on */
   EVERY_SECOND,      /* at position, position + 2, ... */
   BELOW,             /* at position - arange */
+  COUNTED,           /* at a constant + arange, wherever the tokens stand */
   READ,              /* the position is read otherwise, too */
   FIRST,             /* the logits of the first token */
   MIXED,             /* an op that pages do not know follows the last token */
@@ -27,10 +28,10 @@ typedef enum variant {
   NAMED, /* a size has the pages' name */
   N_VARIANTS
 } variant;
-static const char *const names[] = {"sliced",      "selected",     "all",     "unequal",
-                                    "two texts",   "other state",  "shifted", "every second",
-                                    "below",       "read",         "first",   "mixed",
-                                    "two outputs", "three inputs", "named"};
+static const char *const names[] = {"sliced",    "selected",    "all",          "unequal",
+                                    "two texts", "other state", "shifted",      "every second",
+                                    "below",     "counted",     "read",         "first",
+                                    "mixed",     "two outputs", "three inputs", "named"};
 
 typedef struct building {
   clave_builder *b;
@@ -71,6 +72,13 @@ static void add_step(const building *g, const char *step, clave_dtype dtype, cla
   clave_builder_set_tensor(g->b, "out", out);
 }
 
+/* () 2 */
+static clave_id two(const building *g) {
+  int64_t data = 2;
+  const clave_tensor t = clave_tensor_make(CLAVE_I64, 0, NULL, &data);
+  return clave_builder_constant(g->b, "two", &t, true);
+}
+
 /* (L) where each token stands. */
 static clave_id places(const building *g) {
   const int64_t dims[] = {0};
@@ -80,7 +88,10 @@ static clave_id places(const building *g) {
   clave_builder_set_int(g->b, "start", g->how == SHIFTED);
   clave_builder_set_int(g->b, "step", g->how == EVERY_SECOND ? 2 : 1);
   clave_builder_set_tensor(g->b, "out", counter);
-  add_step(g, g->how == BELOW ? "sub" : "add", CLAVE_I64, g->position, counter, out);
+  if (g->how == COUNTED)
+    add_step(g, "add", CLAVE_I64, counter, two(g), out);
+  else
+    add_step(g, g->how == BELOW ? "sub" : "add", CLAVE_I64, g->position, counter, out);
   return out;
 }
 

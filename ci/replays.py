@@ -87,11 +87,15 @@ def replay_warming(r):
 
 
 def replay_variants(r):
-    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, for bits, on the CPU
-    backend; which by the commit. --all: every one."""
+    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
+    bits, on the CPU backend; which by the commit. --all: every one."""
     named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
     tables = [(c, *row) for c in classes.MAIN for row in named]
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
+    names, cases = variants.CPU["conv"]
+    for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
+        with variants.forced(ROOT / r.build / "clave", "cpu", [("conv", variant)], r.env) as env:
+            r.run_all([replay_job(r, "cpu", "--only", f"{cases}tiled", env=env, note=f"conv: {variant}")], timeout=3000)
     for c, family, variant, cases in tables if r.everything else tables[:1]:
         share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))

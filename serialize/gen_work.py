@@ -92,7 +92,7 @@ class _Reader:
         """x[-1], x[axis]: a dimension; x[1:]: the product of those from 1 on."""
         self.take("[")
         sign = "-" if self.peek() == "-" and self.take() else ""
-        where = sign + self.take() if self.tokens[self.at][0] == "number" else f"o->{c_name(self.field().name)}"
+        where = sign + self.take() if self.peek().isdigit() else f"o->{c_name(self.field().name)}"
         product = self.peek() == ":" and bool(self.take())
         self.take("]")
         return f"work_{'dims' if product else 'dim'}(w, o->{c_name(f.name)}, {where})"

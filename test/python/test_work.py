@@ -17,6 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import clave
 
+pytestmark = pytest.mark.by_turn(2)
+
 PRODUCTS = ("matmul", "grouped_matmul", "conv", "conv_transpose", "attention")
 DEVICES = ("cpu", "opencl")
 
@@ -72,6 +74,7 @@ MODULES = {
 }
 
 
+@pytest.mark.by_turn(4)
 @pytest.mark.parametrize("name", MODULES)
 def test_products_are_counted_as_torch_does(bench, name):
     module, shapes = MODULES[name]
@@ -83,7 +86,7 @@ def test_products_are_counted_as_torch_does(bench, name):
     assert [bench.flops(program, args, device) for device in DEVICES] == [want, want]
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(5)
 @pytest.mark.parametrize("name", ["ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens", "UNet"])
 def test_models_are_counted_as_torch_does(bench, root, monkeypatch, name):
     """But for the steps of epilogues, and what is a constant."""

@@ -14,7 +14,7 @@
 typedef struct bench_arguments {
   model_arguments model;
   const char *inputs;
-  text_list input;
+  text_list input, dims;
   int64_t runs, warmup, nodes;
   const char *svg, *profile;
   bool breakdown, json;
@@ -27,6 +27,10 @@ static const flag bench_flags[] = {
     {"--input", FLAG_LIST, offsetof(bench_arguments, input), "NAME=F.npy",
      "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
      "--inputs",
+     0, 0},
+    {"--dim", FLAG_LIST, offsetof(bench_arguments, dims), "NAME=N",
+     "an open size of made-up inputs (default: the smallest legal one), or an integer input; "
+     "repeatable",
      0, 0},
     {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "timed runs (default 20)", 1,
      10000000},
@@ -93,12 +97,6 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
   return EXIT_GOOD;
 }
 
-static int prepare_inputs(const bench_arguments *a, const model *m, input_set *inputs) {
-  if (a->inputs || a->input.count) return collect_inputs(m, a->inputs, &a->input, inputs);
-  TRY_EXIT(describe_inputs(m, inputs));
-  return invent_inputs(inputs);
-}
-
 static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
   TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   double start = read_clock();
@@ -108,7 +106,7 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
   TRY_EXIT(open_session(m, SESSION_PLAIN));
   out->load_ms = read_clock() - opened;
   out->open_ms = opened - start;
-  TRY_EXIT(prepare_inputs(a, m, inputs));
+  TRY_EXIT(prepare_inputs(m, a->inputs, &a->input, &a->dims, inputs));
   double *times = calloc((size_t)a->runs, sizeof *times);
   if (!times) return fail_memory();
   int result = time_runs(a, m, inputs, times, out);

@@ -23,7 +23,7 @@ FLOP are arithmetic operations on elements of any dtype, a multiply-add being tw
 written, where that is not all of each operand once. In an expression `x` is how many elements x has, `x[-1]` its last
 dimension, `x[1:]` the product of those from 1 on, a list of numbers their product, a list of tensors how many there
 are, and `steps` how many steps compute something ([ops/work.h](../ops/work.h) has the rest). An epilogue adds its
-steps, each on every element. [performance.md](performance.md#where-the-time-goes) has what is made of them.
+steps, each on every element. [profiling.md](profiling.md) has what is made of them.
 
 """
 

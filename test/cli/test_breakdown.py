@@ -1,4 +1,4 @@
-"""clave bench --breakdown: its rows add up, count what was done, and say the same in tables, JSON, pictures and traces."""
+"""clave bench --breakdown: its rows add up, count what was done, and say the same in tables, JSON, pictures, traces."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -32,7 +32,7 @@ def test_rows_add_up_to_the_run(tool, program, inputs, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_count_by_the_sizes_of_the_run(tool, program, inputs, device):
     """x * scale is 1 step, softmax 5 operations, argmax 1, for each of n * 4 elements."""
-    for args, n in (((), 1), (inputs, 3)):
+    for args, n in (((), 1), (("--dim", "batch=5"), 5), (inputs, 3)):
         rows = {r["op"]: r for r in breakdown(tool, program, "--device", device, *args)["nodes"]}
         assert {op: r["flop"] for op, r in rows.items()} == {
             "elementwise": 4 * n,
@@ -68,7 +68,7 @@ def test_tables_say_what_json_says(tool, program, inputs):
     plain, ops, nodes = text.split("\n\n")
     assert "median_ms" in plain and "peaks of " in ops and "GFLOP/s in F32" in ops
     lines = ops.splitlines()
-    assert lines[2].split() == "op times ms % GFLOP GFLOP/s MB GB/s % of limit limit".split()
+    assert lines[2].split() == ["op", "times", "ms", "%", "GFLOP", "GFLOP/s", "MB", "GB/s", "%", "of", "limit", "limit"]
     assert {line.split()[0] for line in lines[3:6]} == {"softmax", "elementwise", "arg_reduce"}
     assert lines[6].strip().startswith("between kernels") and lines[7].strip().startswith("the run")
     shares = [float(line.split()[3]) for line in lines[3:6]] + [float(lines[6].split()[3])]
@@ -143,4 +143,7 @@ def test_what_does_not_go_together(tool, program):
         assert f"{flag} goes with --breakdown" in tool.bad(2, "bench", program, flag, file)
         assert not (tool.folder / file).exists()
     assert "none/r.svg" in tool.bad(1, "bench", program, "--breakdown", "--svg", "none/r.svg")
+    sizes = "--dim is for inputs that are made up"
+    assert sizes in tool.bad(2, "bench", program, "--input", "x=[[1,2,3,4]]", "--dim", "batch=1")
+    assert "no input has an open size of that name" in tool.bad(1, "bench", program, "--dim", "size=3")
     assert "integer from 0 to" in tool.bad(2, "bench", program, "--breakdown", "--nodes", "-1")

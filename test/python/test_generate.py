@@ -117,7 +117,7 @@ BAD_SCHEMAS = [
     ('"5 * x"', '"5 * x["', "expected 'more', found 'the end'"),
     ('"5 * x"', '"has(axis)"', "'axis' is no tensor"),
     ('"5 * x"', '"has()"', "')' is neither a field nor a function"),
-    ('table Expand (view', 'table Expand (flops: "x", view', "Expand: flops and bytes are of ops that backends run"),
+    ("table Expand (view", 'table Expand (flops: "x", view', "Expand: flops and bytes are of ops that backends run"),
     ("  Attention, Rope,", "  Attention, Ropes,", "union Op: Ropes is no table"),
     (
         "enum PoolKind : ubyte { max = 0, avg = 1 }",

@@ -2,6 +2,7 @@
 of a pencil. An epilogue's steps come on top of what torch counts."""
 
 import json
+import os
 import subprocess
 
 import numpy as np
@@ -34,7 +35,7 @@ class Bench:
     def __init__(self, build, folder):
         self.tool, self.folder = build / "clave", folder
 
-    def nodes(self, program, args, device="cpu", *more):
+    def nodes(self, program, args, device="cpu", *more, env=None):
         program.save(self.folder / "m.clv")
         command = [self.tool, "bench", self.folder / "m.clv", "--device", device, "--no-fallback"]
         names = [i.name for i in program.schema.methods[0].inputs]
@@ -42,7 +43,7 @@ class Bench:
             np.save(self.folder / f"{i}.npy", value.numpy())
             command += ["--input", f"{name}={self.folder / f'{i}.npy'}"]
         command += ["--runs", "1", "--warmup", "1", "--breakdown", "--json", *more]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | (env or {})).stdout
         return json.loads(out)["breakdown"]["nodes"]
 
     def flops(self, program, args, device="cpu"):
@@ -172,6 +173,15 @@ def test_weights_are_read_as_they_are_stored(bench):
         weight = next(c for c in row["shapes"].split(" -> ")[0].split("], ") if "int8" in c)
         assert weight.startswith("int8:32 [") and row["flop"] == 2 * 64 * 48
         assert row["bytes"] == 4 * 64 + 48 * 2 * 34 + 4 * 48
+
+
+def test_rows_that_are_rounded_are_multiplied_as_integers(bench):
+    """In fast precision, against what the device can do with 8 bits."""
+    module, x = nn.Linear(64, 48, bias=False).eval(), torch.randn(1, 64)
+    program = clave.export(module, (x,), quantize="int8:32", verify=False)
+    for precision, dtype in (("fast", "I8"), ("strict", "F32")):
+        (row,) = bench.nodes(program, [x], env={"CLAVE_PRECISION": precision})
+        assert row["dtype"] == dtype and row["compute_ms"] > 0
 
 
 def test_rows_of_a_table_are_what_is_read(bench):

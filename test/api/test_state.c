@@ -262,6 +262,39 @@ static void test_peaks_limit_timings(void **state) {
   clave_device_destroy(device);
 }
 
+static void add_attention(void *ctx, const clave_timing *t) {
+  if (strcmp(t->op, "attention_cached") == 0) *(double *)ctx += t->flops;
+}
+
+/* A token sees the keys up to its own position, which is a tensor's value. */
+static void test_attention_counts_by_position(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *p;
+  clave_session *s;
+  const clave_session_options o = {.size = sizeof o, .profile = true};
+  const int64_t one[] = {1, 1};
+  int64_t token = 5, position = 0;
+  const clave_tensor tokens = clave_tensor_make(CLAVE_I64, 2, one, &token),
+                     at = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
+  double first = 0;
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load("examples/tinylm/tinylm.clv", NULL, &p));
+  good(clave_session_create(p, device, &o, &s));
+  good(clave_session_set_input(s, NULL, 0, &tokens));
+  for (; position < 4; position++) {
+    double flops = 0;
+    good(clave_session_set_input(s, NULL, 1, &at));
+    good(clave_session_run(s, NULL));
+    good(clave_session_timings(s, add_attention, &flops));
+    if (position == 0) first = flops;
+    assert_true(first > 0 && flops == first * (double)(position + 1));
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
 static void test_peaks_that_are_none(void **state) {
   (void)state;
   clave_device *device;
@@ -395,6 +428,7 @@ int main(void) {
       cmocka_unit_test(test_timings_of_updates),
       cmocka_unit_test(test_peaks_limit_timings),
       cmocka_unit_test(test_peaks_that_are_none),
+      cmocka_unit_test(test_attention_counts_by_position),
       cmocka_unit_test(test_random_goes_on),
       cmocka_unit_test(test_bad_state),
       cmocka_unit_test(test_sections_and_metadata),

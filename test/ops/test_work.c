@@ -56,6 +56,8 @@ static void views_are_read_once(void **state) {
   ir_elementwise op = {.inputs = TIDS(a), .steps = {steps, 1}, .out = out};
   fix.tensors[a].strides[0] = 0;
   EXPECT(ELEMENTWISE, &op, .flops = 1, .bytes = 4 * 7 + 4);
+  fix.tensors[a].strides[1] = 100; /* and far apart */
+  EXPECT(ELEMENTWISE, &op, .flops = 1, .bytes = 4 * 7 + 4);
   op.inputs.items[0] = b;
   fix.tensors[b].strides[0] = 1; /* windows of 4 every element: 9 elements */
   EXPECT(ELEMENTWISE, &op, .flops = 1, .bytes = 4 * 9 + 4);

@@ -48,11 +48,22 @@ def test_rows_count_by_the_sizes_of_the_run(tool, program, inputs, device):
         assert all(r["times"] == 1 and r["dtype"] == "F32" and r["kind"] == "node" for r in rows.values())
 
 
+def test_ops_are_sums_of_their_nodes(tool, root):
+    b = breakdown(tool, root / "examples/mnist/mnist.clv", "--dim", "batch=2")
+    assert {r["op"]: r["times"] for r in b["ops"]} == {"conv": 3, "pool": 3, "matmul": 2}
+    for op in b["ops"]:
+        parts = [r for r in b["nodes"] if r["op"] == op["op"]]
+        for key in ("times", "ms", "flop", "bytes", "compute_ms", "memory_ms"):
+            assert op[key] == pytest.approx(sum(r[key] for r in parts))
+        limits = [max(r["compute_ms"], r["memory_ms"]) for r in parts]
+        assert op["percent_of_limit"] == pytest.approx(100 * sum(limits) / op["ms"])
+
+
 def test_rates_follow_from_time_and_peaks(tool, program, inputs):
     b = breakdown(tool, program, *inputs)
     (peak,) = b["peaks"]
     assert peak["dtype"] == "F32" and peak["gflop_s"] > 0 and peak["gb_s"] > 0
-    for r in (*b["nodes"], *b["ops"]):
+    for r in b["nodes"]:
         assert r["device"] == peak["device"]
         assert r["gflop_s"] == pytest.approx(r["flop"] / r["ms"] / 1e6)
         assert r["gb_s"] == pytest.approx(r["bytes"] / r["ms"] / 1e6)

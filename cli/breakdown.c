@@ -24,6 +24,7 @@ void free_breakdown(breakdown *b) {
   for (uint32_t i = 0; i < b->n_rows; i++) free_row(&b->rows[i]);
   free(b->rows);
   free(b->gaps);
+  free(b->runs);
   free(b->peaks);
   *b = (breakdown){0};
 }
@@ -117,6 +118,7 @@ static int add_run(const model *m, const input_set *inputs, uint32_t run, breakd
   begin_run(out);
   TRY_STATUS(clave_session_timings(m->session, add_timing, &c));
   if (c.no_memory) return fail_memory();
+  out->runs[run] = ms * 1e6;
   out->gaps[run] = fmax(0, ms * 1e6 - c.busy);
   return EXIT_GOOD;
 }
@@ -140,6 +142,7 @@ static int compare_rows(const void *a, const void *b) {
 
 /* Medians, so that a run that waited counts nowhere; they add up to the whole by what it is. */
 static void sum_up(breakdown *b) {
+  b->clock = median_of(b->runs, b->n_runs);
   b->total = b->between = median_of(b->gaps, b->n_runs);
   for (uint32_t i = 0; i < b->n_rows; i++) {
     b->rows[i].ns = median_of(b->rows[i].times, b->n_runs);
@@ -231,8 +234,10 @@ static int run_all(model *m, const input_set *inputs, int64_t warmup, breakdown 
 
 int measure_breakdown(model *m, const input_set *inputs, int64_t runs, int64_t warmup,
                       const char *profile, breakdown *out) {
-  *out = (breakdown){.n_runs = (uint32_t)runs, .gaps = calloc((size_t)runs, sizeof *out->gaps)};
-  if (!out->gaps) return fail_memory();
+  *out = (breakdown){.n_runs = (uint32_t)runs,
+                     .gaps = calloc((size_t)runs, sizeof *out->gaps),
+                     .runs = calloc((size_t)runs, sizeof *out->runs)};
+  if (!out->gaps || !out->runs) return fail_memory();
   clave_session_destroy(m->session);
   m->session = NULL;
   m->warm_up = CLAVE_WARM_UP_WAIT;

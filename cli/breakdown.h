@@ -26,7 +26,9 @@ typedef struct breakdown {
   uint32_t n_rows, n_runs;
   size_t capacity;
   double *gaps;          /* owned (n_runs) ns of a run in which no device is known to work */
-  double between, total; /* ns: their median; of all that, which the rows add up to */
+  double *runs;          /* owned (n_runs) ns of it by the clock */
+  double between, total; /* ns: the gaps' median; of all that, which the rows add up to */
+  double clock;          /* ns: the runs' median, longer where rows were disturbed in turns */
   clave_peak *peaks;     /* owned; of the devices and dtypes that rows have */
   size_t n_peaks, cap_peaks;
 } breakdown;

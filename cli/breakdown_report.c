@@ -133,8 +133,9 @@ int write_breakdown(const breakdown *b, int64_t nodes, page *out) {
   uint32_t n;
   work_row *groups = group_by_op(b, &n);
   if (!groups) return fail_memory();
-  text_printf(out, "\nwhere the time goes: medians of %" PRIu32 " profiled run%s\n", b->n_runs,
-              b->n_runs == 1 ? "" : "s");
+  text_printf(out,
+              "\nwhere the time goes: medians of %" PRIu32 " profiled run%s, of %.3f ms each\n",
+              b->n_runs, b->n_runs == 1 ? "" : "s", b->clock * 1e-6);
   write_peaks(b, out);
   write_ops(b, groups, n, out);
   free(groups);
@@ -207,6 +208,7 @@ int write_breakdown_json(const breakdown *b, json_writer *j) {
   emit_object(j, "breakdown");
   emit_integer(j, "runs", b->n_runs);
   emit_number(j, "run_ms", b->total * 1e-6);
+  emit_number(j, "clock_ms", b->clock * 1e-6);
   emit_number(j, "between_ms", b->between * 1e-6);
   emit_peaks(b, j);
   emit_array(j, "ops");

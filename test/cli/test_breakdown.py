@@ -24,6 +24,7 @@ def test_rows_add_up_to_the_run(tool, program, inputs, device):
     b = breakdown(tool, program, "--device", device, *inputs)
     rows = [r["ms"] for r in b["nodes"]]
     assert b["runs"] == 3 and b["between_ms"] > 0 and rows == sorted(rows, reverse=True)
+    assert b["clock_ms"] > 0.5 * b["run_ms"]
     for kind in ("nodes", "ops"):
         assert sum(r["ms"] for r in b[kind]) + b["between_ms"] == pytest.approx(b["run_ms"])
         assert sum(r["share"] for r in b[kind]) == pytest.approx(1 - b["between_ms"] / b["run_ms"])

@@ -145,6 +145,20 @@ def test_cached_attention_counts_by_its_position(bench):
             assert row["bytes"] == 4 * (2 * q.numel() + 2 * k.numel()) + 2 * (2 * 8 * 4) * (read + 3)
 
 
+def test_experts_count_by_their_rows(bench):
+    """Rows behind the last group are in none, and an expert without rows is not read."""
+    pytest.importorskip("transformers", reason="needs transformers")
+    import transformers.integrations.moe  # noqa: F401, registers the op
+
+    f = Fn(lambda a, b, ends: torch.ops.transformers.grouped_mm_fallback(a, b, ends))
+    args = torch.randn(10, 16), torch.randn(3, 16, 8), torch.tensor([4, 4, 7], dtype=torch.int32)
+    program = clave.export(f, args, verify=False)
+    for device in DEVICES:
+        (row,) = (r for r in bench.nodes(program, args, device) if r["op"] == "grouped_matmul")
+        assert row["flop"] == 2 * 7 * 16 * 8
+        assert row["bytes"] == 4 * (10 * 16 + 2 * 16 * 8 + 3 + 10 * 8)
+
+
 def test_each_execution_counts(bench):
     """A loop's body, and what its kernels read where sizes are only known while it runs."""
     weight = torch.randn(6, 6)

@@ -1,5 +1,5 @@
-/* Winograd's method: the image is cut into tiles, which overlap; those of a block become factors, n
- * * n matrices (tiles, channels); each is multiplied with its matrix (channels, outputs) of the
+/* Winograd's method: the image is cut into tiles, which overlap. Those of a block become factors, n
+ * x n matrices (tiles, channels); each is multiplied with its matrix (channels, outputs) of the
  * weight, and the sums make tiles of outputs. Threads have blocks of their own, or share one where
  * there are few tiles. */
 #include "backend/cpu/kernels/winograd.h"

@@ -36,14 +36,14 @@ comma = ,
 ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl compile api tokenizer jinja llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 ARGS_HDR = $(GEN)/kernel_args.h
-GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
+GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c work_table.c steps_table.c cpu_table.c opencl_table.c)
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c $(GEN)/compile_tables.c)
 # The tool has objects of json/ and base/ of its own: the library shows it no more than anybody else.
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c memory.c npy.c process.c room.c sha256.c status.c text.c threads.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c memory.c npy.c path.c process.c room.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))

@@ -1,6 +1,8 @@
 """What a compiled program does without: threads, allocation, a host; and kernels of one's own in it."""
 
 import ctypes
+import json
+import os
 import pathlib
 import re
 import subprocess
@@ -264,6 +266,18 @@ def bad(tmp_path, program, own, *more):
     return line, notes
 
 
+def test_a_language_models_method_for_firmware(tmp_path, softmax):
+    """Its text needs the runtime, its method does not."""
+    program = clave.load(softmax[0])
+    clave._library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"words", 5)
+    program.save(tmp_path / "words.clv")
+    args = ("--bare", "--emit-c", tmp_path / "c", "--tune", "--budget", "1")
+    env = os.environ | {"CLAVE_CACHE_DIR": str(tmp_path / "cache")}
+    r = command("compile", tmp_path / "words.clv", *args, env=env)
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path / "c/bare.c").exists()
+
+
 def test_wrong_folders_of_kernels(tmp_path, softmax):
     program, own = softmax
     assert bad(tmp_path, program, tmp_path / "none")[0].endswith("none: is not a folder")
@@ -273,6 +287,25 @@ def test_wrong_folders_of_kernels(tmp_path, softmax):
     (own / "softmax.c").write_text("int kernel_of_nothing;\n")
     line, _ = bad(tmp_path, program, own)
     assert "softmax.c: does not define `const kernel_desc kernel_softmax`" in line
+
+
+def test_a_folder_that_was_there_stays_empty(tmp_path, softmax):
+    program, own = softmax
+    (tmp_path / "c").mkdir()
+    (own / "softmax.c").write_text("int kernel_of_nothing;\n")
+    r = command("compile", program, "--emit-c", tmp_path / "c", "--kernel-dir", own)
+    assert r.returncode == 1 and not list((tmp_path / "c").iterdir()), r.stderr
+    r = command("compile", program, "--emit-c", tmp_path / "c", "--sbom", tmp_path / "c", "--threads", 0)
+    assert r.returncode == 1 and not list((tmp_path / "c").iterdir()), r.stderr
+
+
+def test_the_licence_of_a_kernel_of_ones_own_is_not_ours(tmp_path, softmax):
+    program, own = softmax
+    args = ("--emit-c", tmp_path / "c", "--kernel-dir", own, "--sbom", tmp_path / "s.json")
+    r = command("compile", program, *args)
+    assert r.returncode == 0, r.stderr
+    files = json.loads((tmp_path / "s.json").read_text())["components"]
+    assert [f["name"] for f in files if "/" in f["name"] and "licenses" not in f] == ["backend/cpu/kernels/softmax.c"]
 
 
 def test_a_kernel_that_does_not_compile(tmp_path, softmax):

@@ -132,7 +132,7 @@ bool path_has_ending(const char *path, const char *ending) {
   return n > m && strcmp(path + n - m, ending) == 0;
 }
 
-/* Visits the files of a folder, and of those in it, before the folder itself. */
+/* Visits the files of a folder, and of those in it, and removes these folders. */
 static bool visit_tree(const char *path, int depth, bool removes, uint64_t *bytes,
                        uint64_t *files) {
   folder_entry *entries;
@@ -158,7 +158,7 @@ static bool visit_tree(const char *path, int depth, bool removes, uint64_t *byte
   }
   if (!st) folder_list_free(entries, n);
   status_free(st);
-  return removes ? rmdir(path) == 0 && good : good;
+  return removes && depth > 0 ? rmdir(path) == 0 && good : good;
 }
 
 void folder_measure(const char *path, uint64_t *bytes, uint64_t *files) {
@@ -166,10 +166,15 @@ void folder_measure(const char *path, uint64_t *bytes, uint64_t *files) {
   (void)visit_tree(path, 0, false, bytes, files);
 }
 
-bool folder_remove(const char *path, uint64_t *bytes) {
+bool folder_empty(const char *path, uint64_t *bytes) {
   uint64_t files = 0;
   *bytes = 0;
   return visit_tree(path, 0, true, bytes, &files);
+}
+
+bool folder_remove(const char *path, uint64_t *bytes) {
+  const bool is_empty = folder_empty(path, bytes);
+  return rmdir(path) == 0 && is_empty;
 }
 
 char *folder_create_unique(const char *parent, const char *stem) {

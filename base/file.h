@@ -30,6 +30,9 @@ clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STA
 clave_status file_writer_pad(file_writer *w,
                              size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
 size_t file_writer_size(const file_writer *w);
+/* What was appended is in the file: commit cannot fail for want of room. */
+clave_status file_writer_flush(file_writer *w) STATUS_CHECK;
+bool file_writer_replaces(const file_writer *w); /* false: it is written directly */
 clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
 void file_writer_destroy(file_writer *w); /* takes NULL */
 
@@ -63,6 +66,7 @@ void folder_measure(const char *path, uint64_t *bytes, uint64_t *files);
 /* With all files and folders in it; links are not followed. False: something is left. bytes: of
  * what was removed. */
 bool folder_remove(const char *path, uint64_t *bytes);
+bool folder_empty(const char *path, uint64_t *bytes); /* likewise, all but itself */
 /* A new folder in `parent`, mode 0700, its name beginning with `stem`. Its path, owned by the
  * caller; NULL: it could not be made. */
 char *folder_create_unique(const char *parent, const char *stem);

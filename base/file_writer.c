@@ -84,7 +84,7 @@ static clave_status write_all(file_writer *w, const uint8_t *bytes, size_t n) {
   return NULL;
 }
 
-static clave_status flush_writer(file_writer *w) {
+clave_status file_writer_flush(file_writer *w) {
   size_t n = w->buffered;
   w->buffered = 0;
   return write_all(w, w->buffer, n);
@@ -92,7 +92,7 @@ static clave_status flush_writer(file_writer *w) {
 
 clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
   w->size += n;
-  if (n > WRITE_BUFFER - w->buffered) TRY(flush_writer(w));
+  if (n > WRITE_BUFFER - w->buffered) TRY(file_writer_flush(w));
   if (n > WRITE_BUFFER) return write_all(w, bytes, n);
   if (n > 0) memcpy(w->buffer + w->buffered, bytes, n);
   w->buffered += n;
@@ -111,8 +111,10 @@ clave_status file_writer_pad(file_writer *w, size_t alignment) {
 
 size_t file_writer_size(const file_writer *w) { return w->size; }
 
+bool file_writer_replaces(const file_writer *w) { return w->temporary[0] != '\0'; }
+
 clave_status file_writer_commit(file_writer *w) {
-  TRY(flush_writer(w));
+  TRY(file_writer_flush(w));
   int fd = w->fd;
   w->fd = -1;
   if (close(fd) != 0) return file_error(w->path, errno);

@@ -87,6 +87,21 @@ char *find_helper(void) {
   return find_own(names, sizeof names / sizeof *names, true);
 }
 
+clave_status path_absolute(const char *path, char **out) {
+  text t = {0};
+  char *here = NULL;
+  if (*path != '/') {
+    here = getcwd(NULL, 0);
+    if (!here && errno == ENOMEM) return status_no_memory();
+    if (!here) return status_new(STATUS_IO, "%s: the working folder is gone", path);
+    text_printf(&t, "%s/", here);
+    free(here);
+  }
+  text_puts(&t, path);
+  *out = t.data;
+  return text_status(&t);
+}
+
 /* ---------------------------------------------------------------- children */
 
 struct child {

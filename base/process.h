@@ -25,6 +25,9 @@ char *find_helper(void);
  * library, or the program that holds it, lies in. Owned by the caller; NULL: there is none. */
 char *find_own(const char *const *names, size_t n, bool runs);
 
+/* From the root on, links as they are; owned by the caller. */
+clave_status path_absolute(const char *path, char **out) STATUS_CHECK;
+
 /* A child process; its standard input is a socket to us, its standard output and error lead
  * nowhere. It gets no other descriptor, and the signals' default actions. */
 typedef struct child child;

@@ -304,6 +304,14 @@ void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body,
   atomic_flag_clear(&p->taken);
 }
 
+void thread_pool_for_some(thread_pool *p, int n_threads, int64_t n, int64_t grain, kernel_body body,
+                          void *ctx) {
+  if (n <= 0) return;
+  const int64_t each = (n + n_threads - 1) / n_threads;
+  if (n_threads < thread_pool_size(p) && grain < each) grain = each;
+  thread_pool_for(p, n, grain, body, ctx);
+}
+
 int thread_pool_size(const thread_pool *p) { return p->n_workers + 1; }
 
 static int count_cpus(void) {

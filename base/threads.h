@@ -47,5 +47,8 @@ int thread_pool_size(const thread_pool *p);
 /* Runs body over sub-ranges of [0, n), each a multiple of grain long except the last; inline when n
  * <= grain. */
 void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body, void *ctx);
+/* Likewise in n_threads ranges at most, where those are fewer than the pool has. */
+void thread_pool_for_some(thread_pool *p, int n_threads, int64_t n, int64_t grain, kernel_body body,
+                          void *ctx);
 
 #endif

@@ -103,8 +103,14 @@ static bool wants_all(const compile_arguments *a) {
 static const char *method_of(const compile_arguments *a, const model *m) {
   size_t size;
   const bool has_text = clave_program_section(m->program, "TOKN", &size) && !a->dims.count;
-  if (wants_all(a) || (!a->model.method && has_text && !a->shared)) return NULL;
+  if (wants_all(a) || (!a->model.method && has_text && !a->shared && !a->bare)) return NULL;
   return m->method.name;
+}
+
+/* What is refused before anything is measured. */
+static const char *why_untuned(const compile_arguments *a, const model *m) {
+  if (a->target && strcmp(a->target, "opencl") == 0) return "--target opencl";
+  return wants_all(a) ? "--method all" : method_of(a, m) ? NULL : "a language model's text";
 }
 
 static int compile_with(const compile_arguments *a, model *m, const clave_compile_dim *dims,
@@ -147,6 +153,8 @@ static bool runs_alone(const compile_arguments *a) { return a->bare || a->arena 
 
 /* For this executable alone where there is no cache folder to keep winners in. */
 static int tune_first(const compile_arguments *a, model *m) {
+  const char *why = why_untuned(a, m);
+  if (why) return fail("--tune is of programs that are written out, which %s is not", why);
   const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
   model_arguments cpu = a->model;
   cpu.device = "cpu";
@@ -186,6 +194,7 @@ static int compile_program(const void *arguments, page *out) {
   if (a->arena && strcmp(a->arena, "static") != 0)
     return fail_usage("--arena: expected static, not \"%s\"", a->arena);
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
+  if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
   catch_endings();
   int result = compile_model(a, &m, out);
   close_model(&m);

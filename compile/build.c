@@ -15,6 +15,7 @@ typedef struct build {
   const compile_options *o;
   project *k;
   char *words;                          /* owned: the compiler's, each ended by NUL */
+  char *path;                           /* owned: the first, if it is a path; or NULL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
   char *log;                            /* owned: path of what the compiler says */
   char **objects;                       /* owned (n_sources) owned: by their paths in the folder */
@@ -138,9 +139,8 @@ static clave_status find_library(const build *b, const char *name, char **out) {
 }
 
 static clave_status find_libraries(const build *b) {
-  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc"};
-  for (int i = 0; i < MOST_LIBRARIES && b->o->text; i++)
-    TRY(find_library(b, names[i], &b->k->libs[i]));
+  for (int i = 0; i < N_HOST_LIBRARIES && b->o->text; i++)
+    TRY(find_library(b, host_libraries[i].name, &b->k->libs[i]));
   return NULL;
 }
 
@@ -184,6 +184,14 @@ static clave_status compile_all(const build *b) {
 
 /* ---------------------------------------------------------------- the build */
 
+/* It runs in the folder of sources, whereto a path from here does not lead. */
+static clave_status find_compiler(build *b) {
+  if (!strchr(b->compiler[0], '/')) return NULL;
+  TRY(path_absolute(b->compiler[0], &b->path));
+  b->compiler[0] = b->path;
+  return NULL;
+}
+
 static clave_status split_compiler(build *b) {
   size_t n = 0;
   b->words = strdup(b->o->compiler);
@@ -192,7 +200,8 @@ static clave_status split_compiler(build *b) {
     if (n == MOST_WORDS) return INVALID("CC has more than %d words", (int)MOST_WORDS);
     b->compiler[n++] = word;
   }
-  return n ? NULL : INVALID("CC names no compiler");
+  if (!n) return INVALID("CC names no compiler");
+  return find_compiler(b);
 }
 
 /* "base/dtype.c" becomes "base/dtype.c.o". */
@@ -228,33 +237,38 @@ typedef struct form {
 } form;
 
 /* Before what was made is moved. */
-static clave_status write_sbom(const project *k, const program *p, const build *b) {
+static clave_status write_sbom(const project *k, const program *p, const build *b,
+                               file_writer **out) {
   text version = {0};
   if (!b->o->sbom) return NULL;
   clave_status st = ask_compiler(b, "--version", &version);
-  if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown");
+  if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown", out);
   text_free(&version);
   return st;
 }
 
-static clave_status build_project(project *k, const form *f) {
+/* sbom: gets what is to be committed once all else is there. */
+static clave_status build_project(project *k, const form *f, file_writer **sbom) {
   const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
   build b = {.o = f->o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
-  if (!st) st = write_sbom(k, f->p, &b);
+  if (!st) st = write_sbom(k, f->p, &b, sbom);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
   free(b.objects);
   free(b.words);
+  free(b.path);
   free(b.log);
   return st;
 }
 
 /* ---------------------------------------------------------------- folders */
 
+typedef bool (*remove_fn)(const char *folder, uint64_t *bytes);
+
 /* Once more where memory was out, which may be there again. */
-static void remove_folder(const char *folder) {
+static void remove_by(remove_fn fn, const char *folder) {
   uint64_t removed;
-  if (!folder_remove(folder, &removed)) (void)folder_remove(folder, &removed);
+  if (!fn(folder, &removed)) (void)fn(folder, &removed);
 }
 
 /* Beside the executable; NULL where it could not be made. */
@@ -308,6 +322,15 @@ static clave_status move_made(const compile_options *o, const char *folder, cons
   return st;
 }
 
+static void remove_made(const compile_options *o, const char *path) {
+  text header = {0};
+  (void)file_remove(path);
+  clave_status st = o->library ? name_beside(path, o->library, &header) : NULL;
+  if (!st && o->library) (void)file_remove(header.data);
+  status_free(st);
+  text_free(&header);
+}
+
 static clave_status write_form(const form *f, const char *folder, project *out) {
   return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
                     : project_write(&f->plan, f->o, folder, out);
@@ -315,10 +338,15 @@ static clave_status write_form(const form *f, const char *folder, project *out) 
 
 static clave_status build_in(const form *f, const char *folder, const char *path) {
   project k;
+  file_writer *sbom = NULL;
   TRY(write_form(f, folder, &k));
-  clave_status st = build_project(&k, f);
+  clave_status st = build_project(&k, f, &sbom);
   if (!st) st = move_made(f->o, folder, path);
-  if (st && f->o->sbom) (void)file_remove(f->o->sbom);
+  if (!st && sbom) {
+    st = file_writer_commit(sbom);
+    if (st) remove_made(f->o, path);
+  }
+  file_writer_destroy(sbom);
   if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
   project_free(&k);
   return st;
@@ -331,7 +359,7 @@ static clave_status build_form(form *f, const char *path) {
   char *folder = make_build_folder(o, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
   clave_status st = build_in(f, folder, path);
-  if (!o->keep_build) remove_folder(folder);
+  if (!o->keep_build) remove_by(folder_remove, folder);
   free(folder);
   return st;
 }
@@ -348,16 +376,20 @@ static clave_status check_empty(const char *folder) {
   return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
 }
 
+/* A folder that was there stays, as empty as it was. */
 static clave_status write_to(form *f, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project k;
+  file_writer *sbom = NULL;
   TRY(make_folders(folder));
   TRY(check_empty(folder));
   clave_status st = write_form(f, folder, &k);
+  if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL, &sbom);
+  if (!st && sbom) st = file_writer_commit(sbom);
+  file_writer_destroy(sbom);
   if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
-  if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL);
   if (k.folder) project_free(&k);
-  if (st && is_new) remove_folder(folder);
+  if (st) remove_by(is_new ? folder_remove : folder_empty, folder);
   return st;
 }
 

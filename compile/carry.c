@@ -85,6 +85,10 @@ clave_status carry_check(const program *p, const compile_options *o) {
     return UNSUPPORTED(
         "static memory, fixed threads and kernels of one's own are of programs that are written "
         "out, not of one that carries the runtime");
+  if (o->tuning)
+    return UNSUPPORTED(
+        "what --tune measured is built into programs that are written out, not into one that "
+        "carries the runtime");
   if (o->march)
     return UNSUPPORTED(
         "--march says nothing of an executable that carries the runtime: its kernels "
@@ -96,17 +100,18 @@ clave_status carry_check(const program *p, const compile_options *o) {
 
 clave_status carry_find_runtime(const compile_options *o, char **out) {
   static const char *const names[] = {"/libclave.a", "/../lib/libclave.a", "/../lib64/libclave.a"};
-  *out = o->runtime ? strdup(o->runtime) : find_own(names, sizeof names / sizeof *names, false);
-  if (o->runtime && !*out) return status_no_memory();
+  if (o->runtime) {
+    TRY(path_absolute(o->runtime, out)); /* the linker runs in another folder */
+  } else {
+    *out = find_own(names, sizeof names / sizeof *names, false);
+  }
   if (*out && file_exists(*out)) return NULL;
-  clave_status st =
-      status_new(STATUS_IO,
-                 "%s: not found; executables that carry the runtime are linked with it, "
-                 "and --static-library names it",
-                 *out ? *out : "libclave.a");
   free(*out);
   *out = NULL;
-  return st;
+  return status_new(STATUS_IO,
+                    "%s: not found; executables that carry the runtime are linked with it, "
+                    "and --static-library names it",
+                    o->runtime ? o->runtime : "libclave.a");
 }
 
 /* ---------------------------------------------------------------- main.c */
@@ -120,6 +125,41 @@ static void write_dims(const compile_options *o, text *to) {
     text_printf(to, ", %" PRId64 "},\n", o->dims[i].size);
   }
   text_puts(to, "};\n\n");
+}
+
+/* What fixes it; NULL: nothing does. */
+static const compile_dim *find_fixed(const program *p, const compile_options *o,
+                                     const ir_argument *a) {
+  for (uint32_t i = 0; i < o->n_dims; i++)
+    if (plan_is_scalar(p, a, o->dims[i].name)) return &o->dims[i];
+  return NULL;
+}
+
+/* By their numbers: a value may have another name than the argument. How many there are. */
+static uint32_t write_scalars_of(const program *p, const compile_options *o, const ir_method *m,
+                                 text *to) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < m->inputs.count; i++) {
+    const compile_dim *d = find_fixed(p, o, &m->inputs.items[i]);
+    if (!d) continue;
+    text_puts(to, "  {");
+    write_string(to, m->name);
+    text_printf(to, ", %u, %" PRId64 "},\n", i, d->size);
+    n++;
+  }
+  return n;
+}
+
+static uint32_t write_scalars(const program *p, const compile_options *o, text *to) {
+  uint32_t n = 0;
+  text rows = {0};
+  for (uint32_t i = 0; i < p->ir.methods.count; i++)
+    if (is_exposed(o, i)) n += write_scalars_of(p, o, &p->ir.methods.items[i], &rows);
+  if (n && !rows.failed)
+    text_printf(to, "static const carried_scalar scalars[] = {\n%s};\n\n", rows.data);
+  to->failed = to->failed || rows.failed;
+  text_free(&rows);
+  return n;
 }
 
 static void write_method(const program *p, const compile_options *o, text *to) {
@@ -137,12 +177,14 @@ static void write_main(const program *p, const compile_options *o, size_t bytes,
             "*/\n#include \"compile/carried/carried.h\"\n\n"
             "extern const unsigned char carried_clv[];\n\n");
   write_dims(o, to);
+  const uint32_t n_scalars = write_scalars(p, o, to);
   text_puts(to, "const carried_program carried = {\n    .name = ");
   write_string(to, o->name);
   text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"", bytes,
               o->is_opencl ? "opencl" : "cpu");
   write_method(p, o, to);
   if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
+  if (n_scalars) text_printf(to, ",\n    .scalars = scalars,\n    .n_scalars = %u", n_scalars);
   if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
   text_puts(to, ",\n};\n");
   text_printf(to, "\nint main(int argc, char **argv) { return carried_%s(argc, argv); }\n",

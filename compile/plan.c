@@ -65,8 +65,12 @@ static bool is_named(const program *p, uint32_t vid, const char *name) {
   return vid != IR_NONE && strcmp(p->ir.values.items[vid].name, name) == 0;
 }
 
+bool plan_is_scalar(const program *p, const ir_argument *a, const char *name) {
+  return a->tensor == IR_NONE && is_named(p, a->value, name);
+}
+
 static uint32_t size_in(const program *p, const ir_argument *a, const char *name) {
-  if (a->tensor == IR_NONE) return is_named(p, a->value, name) ? a->value : IR_NONE;
+  if (a->tensor == IR_NONE) return plan_is_scalar(p, a, name) ? a->value : IR_NONE;
   const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
   for (uint32_t k = 0; k < shape->count; k++)
     if (is_named(p, shape->items[k].vid, name)) return shape->items[k].vid;

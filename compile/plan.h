@@ -35,6 +35,7 @@ size_t plan_aligned(size_t bytes);
 uint32_t compiled_inputs(const compile_plan *k);
 /* The open size, or scalar input, of that name; IR_NONE: the method has none. */
 uint32_t plan_find_size(const program *p, const ir_method *m, const char *name);
+bool plan_is_scalar(const program *p, const ir_argument *a, const char *name);
 /* The constant that state tensor i begins as; IR_NONE: zeros. */
 uint32_t plan_initial_constant(const program *p, uint32_t i);
 

@@ -23,6 +23,12 @@ static const char weights_source[] =
     "  .byte 0\n"
     "  .section .note.GNU-stack,\"\",%progbits\n";
 
+/* Beside no NAME.h of a library's. */
+#define NAMES "compile/names.h"
+
+const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause"},
+                                                       {"utf8proc", "MIT"}};
+
 /* ---------------------------------------------------------------- flags */
 
 /* What decides the bits of results is the same as in the library: no contraction of a * b + c. */
@@ -38,7 +44,7 @@ static const char *const compile_flags[] = {"-std=c11",
                                             "-fno-trapping-math",
                                             "-ffunction-sections",
                                             "-fdata-sections",
-                                            "-I."};
+                                            "-iquote."};
 static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed",
                                                  "-lpthread", "-ldl", "-lm"};
 
@@ -55,7 +61,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n++] = "-DKERNEL_COMPILED=1";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
   if (k->room[0]) flags[n++] = k->room;
-  if (o->bare) flags[n++] = "-includenames.h";
+  if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];
   if (!k->carries) flags[n++] = k->steps[1];
   if (o->library && !o->bare) flags[n++] = "-fPIC";
@@ -99,15 +105,25 @@ void project_link_flags(const project *k, const compile_options *o, const char *
 clave_status project_add_file(project *k, const char *name) {
   if (!array_reserve(&k->files, &k->cap_files, k->n_files + 1, sizeof *k->files))
     return status_no_memory();
-  k->files[k->n_files] = strdup(name);
-  return k->files[k->n_files] ? (k->n_files++, NULL) : status_no_memory();
+  k->files[k->n_files] = (project_file){.path = strdup(name)};
+  return k->files[k->n_files].path ? (k->n_files++, NULL) : status_no_memory();
+}
+
+/* What `path` lies in. */
+static clave_status make_folders_of(char *path) {
+  char *slash = strrchr(path, '/');
+  *slash = '\0';
+  clave_status st = make_folders(path);
+  *slash = '/';
+  return st;
 }
 
 clave_status project_write_file(project *k, const char *name, const void *data, size_t size) {
   TRY(project_add_file(k, name));
   char *path = path_join(k->folder, name);
   file_writer *w = NULL;
-  clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
+  clave_status st = path ? make_folders_of(path) : status_no_memory();
+  if (!st) st = file_writer_create(path, &w);
   if (!st) st = file_writer_append(w, data, size);
   if (!st) st = file_writer_commit(w);
   file_writer_destroy(w);
@@ -116,27 +132,20 @@ clave_status project_write_file(project *k, const char *name, const void *data, 
 }
 
 /* Of the caller's folder of kernels, or ours. */
-static clave_status copy_source(project *k, const char *kernel_dir, const source_file *f) {
+clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
   char *own;
   file_map m;
   TRY(kernel_folder_find(kernel_dir, f, &own));
-  if (!own) return project_write_file(k, f->path, f->data, f->size);
+  if (!own) {
+    TRY(project_write_file(k, f->path, f->data, f->size));
+    k->files[k->n_files - 1].is_ours = true;
+    return NULL;
+  }
   clave_status st = file_map_open(own, &m);
   if (!st) st = project_write_file(k, f->path, m.data, m.size);
   file_map_close(&m);
   free(own);
   return st;
-}
-
-/* With the folders that it lies in. */
-clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
-  char *path = path_join(k->folder, f->path);
-  if (!path) return status_no_memory();
-  char *slash = strrchr(path, '/');
-  *slash = '\0';
-  clave_status st = make_folders(path);
-  free(path);
-  return st ? st : copy_source(k, kernel_dir, f);
 }
 
 /* Marks a file and what it needs. */
@@ -172,7 +181,6 @@ static bool is_written(const bool *needed, const compile_options *o, int i) {
 }
 
 static clave_status write_needed(project *k, const compile_options *o, const bool *needed) {
-  if (o->kernel_dir) TRY(kernel_folder_check(o->kernel_dir, needed));
   k->sources[k->n_sources++] = "model.c";
   k->sources[k->n_sources++] = "weights.S";
   if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
@@ -184,16 +192,13 @@ static clave_status write_needed(project *k, const compile_options *o, const boo
   return NULL;
 }
 
-static clave_status write_sources(project *k, const compile_options *o, const bool *used) {
-  bool *needed = calloc((size_t)n_source_files, sizeof *needed);
-  k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
-  clave_status st = needed && k->sources ? NULL : status_no_memory();
-  if (!st) {
-    mark_all(used, o, needed);
-    st = write_needed(k, o, needed);
-  }
-  free(needed);
-  return st;
+/* Of source_files those that it is built of: owned by the caller. INVALID: the caller's folder of
+ * kernels does not fit. */
+static clave_status find_needed(const compile_options *o, const bool *used, bool **out) {
+  *out = calloc((size_t)n_source_files, sizeof **out);
+  if (!*out) return status_no_memory();
+  mark_all(used, o, *out);
+  return o->kernel_dir ? kernel_folder_check(o->kernel_dir, *out) : NULL;
 }
 
 static const char carried_makefile[] =
@@ -218,7 +223,8 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
   if (k->carries) text_puts(&t, " $(CLAVE)");
-  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc");
+  for (int i = 0; i < N_HOST_LIBRARIES && o->text; i++)
+    text_printf(&t, " -l%s", host_libraries[i].name);
   add_words(&t, link);
   text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,
@@ -260,7 +266,7 @@ static clave_status write_library(project *k, const compile_plan *plan, const co
   if (st) return st;
   if (!o->bare) return write_text(k, plan, o, library_write_source, "library.c");
   TRY(write_text(k, plan, o, bare_write_source, "bare.c"));
-  return write_text(k, plan, o, bare_write_names, "names.h");
+  return write_text(k, plan, o, bare_write_names, NAMES);
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {
@@ -279,25 +285,36 @@ static void name_room(project *k, const compile_plan *plan, const compile_option
   k->memory_bytes += bytes;
 }
 
-static clave_status write_model(project *k, const compile_plan *plan, const compile_options *o,
-                                emitted *used) {
-  text model = {0};
+static clave_status make_model(const compile_plan *plan, const compile_options *o, text *model,
+                               emitted *used) {
   digest *digests = NULL;
   clave_status st = o->verify ? self_test_run(plan, &digests) : NULL;
-  if (!st) st = emit_model(plan, o, digests, &model, used);
-  if (!st) st = project_write_file(k, "model.c", model.data, model.size);
-  text_free(&model);
+  if (!st) st = emit_model(plan, o, digests, model, used);
   free(digests);
   return st;
 }
 
-static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
-                                  emitted *used) {
-  TRY(write_model(k, plan, o, used));
-  k->memory_bytes = used->memory_bytes;
+static clave_status write_files(project *k, const compile_plan *plan, const compile_options *o,
+                                const text *model, const bool *needed) {
+  k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
+  if (!k->sources) return status_no_memory();
+  TRY(project_write_file(k, "model.c", model->data, model->size));
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));
-  TRY(write_sources(k, o, used->kernels));
+  return write_needed(k, o, needed);
+}
+
+static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
+                                  emitted *used) {
+  text model = {0};
+  bool *needed = NULL;
+  clave_status st = make_model(plan, o, &model, used);
+  if (!st) st = find_needed(o, used->kernels, &needed);
+  if (!st) st = write_files(k, plan, o, &model, needed);
+  free(needed);
+  text_free(&model);
+  if (st) return st;
+  k->memory_bytes = used->memory_bytes;
   name_room(k, plan, o);
   name_steps("FLOAT", used->float_steps, k->steps[0]);
   name_steps("INT", used->int_steps, k->steps[1]);
@@ -323,7 +340,7 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
 }
 
 void project_free(project *k) {
-  for (size_t i = 0; i < k->n_files; i++) free(k->files[i]);
+  for (size_t i = 0; i < k->n_files; i++) free(k->files[i].path);
   free(k->files);
   free(k->archives[0]);
   free(k->archives[1]);

@@ -6,28 +6,39 @@
 #include "compile/plan.h"
 #include "compile/tables.h"
 
-enum { MOST_LIBRARIES = 2 };
+/* Of the host, which a language model is linked with. */
+typedef struct host_library {
+  const char *name;    /* "-lNAME" */
+  const char *licence; /* SPDX */
+} host_library;
+enum { N_HOST_LIBRARIES = 2 };
+extern const host_library host_libraries[N_HOST_LIBRARIES];
+
+typedef struct project_file {
+  char *path;   /* owned: in the folder */
+  bool is_ours; /* a source of clave's; else emitted, data, or the caller's */
+} project_file;
 
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
-  char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
+  project_file *files; /* owned (n_files): all that there are */
   size_t n_files, cap_files;
-  bool carries;                   /* carry.h: no kernels, but archives that are linked */
-  char *archives[2];              /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
-  char *libs[MOST_LIBRARIES + 1]; /* owned: what a language model needs besides; NULL ends */
-  bool is_plain;                  /* no constant is encoded */
-  size_t memory_bytes;            /* where it is static */
-  char room[40];                  /* flag: the static memory of its command line; "" */
-  char steps[2][80];              /* flags: the kinds of elementwise steps that there are */
+  bool carries;                     /* carry.h: no kernels, but archives that are linked */
+  char *archives[2];                /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
+  char *libs[N_HOST_LIBRARIES + 1]; /* owned: host_libraries, a path or -lNAME each; NULL ends */
+  bool is_plain;                    /* no constant is encoded */
+  size_t memory_bytes;              /* where it is static */
+  char room[40];                    /* flag: the static memory of its command line; "" */
+  char steps[2][80];                /* flags: the kinds of elementwise steps that there are */
 } project;
 
 /* Writes it to `folder`, which exists. */
 clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) STATUS_CHECK;
 void project_free(project *k);
-/* In its folder; sources with the folders that they lie in. */
+/* In its folder, with the folders that they lie in. */
 clave_status project_write_file(project *k, const char *name, const void *data,
                                 size_t size) STATUS_CHECK;
 clave_status project_write_source(project *k, const char *kernel_dir,

@@ -10,6 +10,8 @@
 #include "base/sha256.h"
 #include "json/writer.h"
 
+#define OUR_LICENCE "MIT"
+
 static void write_hash(json_writer *j, const void *bytes, size_t n) {
   char hex[SHA256_TEXT];
   sha256 h;
@@ -24,12 +26,17 @@ static void write_hash(json_writer *j, const void *bytes, size_t n) {
   emit_end_array(j);
 }
 
-static clave_status write_file_hash(json_writer *j, const char *folder, const char *name) {
-  file_map m = {0};
-  char *path = path_join(folder, name);
-  clave_status st = path ? file_map_open(path, &m) : status_no_memory();
-  if (!st) write_hash(j, m.data, m.size);
+static clave_status write_path_hash(json_writer *j, const char *path) {
+  file_map m;
+  TRY(file_map_open(path, &m));
+  write_hash(j, m.data, m.size);
   file_map_close(&m);
+  return NULL;
+}
+
+static clave_status write_file_hash(json_writer *j, const char *folder, const char *name) {
+  char *path = path_join(folder, name);
+  clave_status st = path ? write_path_hash(j, path) : status_no_memory();
   free(path);
   return st;
 }
@@ -40,11 +47,11 @@ static void begin_component(json_writer *j, const char *key, const char *type, c
   emit_string(j, "name", name);
 }
 
-static void write_licence(json_writer *j) {
+static void write_licence(json_writer *j, const char *id) {
   emit_array(j, "licenses");
   emit_object(j, NULL);
   emit_object(j, "license");
-  emit_string(j, "id", "MIT");
+  emit_string(j, "id", id);
   emit_end_object(j);
   emit_end_object(j);
   emit_end_array(j);
@@ -106,7 +113,7 @@ static void write_tools(json_writer *j, const char *compiler) {
   emit_array(j, "components");
   begin_component(j, NULL, "application", "clave");
   emit_string(j, "version", CLAVE_VERSION);
-  write_licence(j);
+  write_licence(j, OUR_LICENCE);
   emit_end_object(j);
   if (compiler) {
     begin_component(j, NULL, "application", "C compiler");
@@ -145,18 +152,33 @@ static void write_program(json_writer *j, const program *p, const char *name) {
   emit_end_object(j);
 }
 
-static bool is_ours(const char *path) { return strchr(path, '/') != NULL; }
+static clave_status write_linked(json_writer *j, const char *path, const char *licence) {
+  begin_component(j, NULL, "library", strrchr(path, '/') + 1);
+  TRY(write_path_hash(j, path));
+  write_licence(j, licence);
+  emit_end_object(j);
+  return NULL;
+}
+
+/* The archives that went in; shared libraries (-lNAME) are the host's where it runs. */
+static clave_status write_archives(json_writer *j, const project *k) {
+  for (int i = 0; i < 2 && k->archives[i]; i++) TRY(write_linked(j, k->archives[i], OUR_LICENCE));
+  for (int i = 0; k->libs[i]; i++)
+    if (*k->libs[i] == '/') TRY(write_linked(j, k->libs[i], host_libraries[i].licence));
+  return NULL;
+}
 
 static clave_status write_components(json_writer *j, const project *k, const program *p,
                                      const compile_options *o) {
   emit_array(j, "components");
   write_program(j, p, o->name);
   for (size_t i = 0; i < k->n_files; i++) {
-    begin_component(j, NULL, "file", k->files[i]);
-    TRY(write_file_hash(j, k->folder, k->files[i]));
-    if (is_ours(k->files[i])) write_licence(j);
+    begin_component(j, NULL, "file", k->files[i].path);
+    TRY(write_file_hash(j, k->folder, k->files[i].path));
+    if (k->files[i].is_ours) write_licence(j, OUR_LICENCE);
     emit_end_object(j);
   }
+  TRY(write_archives(j, k));
   emit_end_array(j);
   return NULL;
 }
@@ -175,16 +197,14 @@ static clave_status write_document(json_writer *j, const project *k, const progr
 }
 
 clave_status sbom_write(const project *k, const program *p, const compile_options *o,
-                        const char *made, const char *compiler) {
+                        const char *made, const char *compiler, file_writer **out) {
   text t = {0};
-  file_writer *w = NULL;
+  *out = NULL;
   json_writer j = {.out = &t};
   clave_status st = write_document(&j, k, p, o, made, compiler);
   if (!st) st = text_status(&t);
-  if (!st) st = file_writer_create(o->sbom, &w);
-  if (!st) st = file_writer_append(w, t.data, t.size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+  if (!st) st = file_writer_create(o->sbom, out);
+  if (!st) st = file_writer_append(*out, t.data, t.size);
   text_free(&t);
   return st;
 }

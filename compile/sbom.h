@@ -2,13 +2,15 @@
 #define COMPILE_SBOM_H
 /* What went into a compiled program, as a CycloneDX 1.5 document. It follows from the program, the
  * options and the compiler alone; SOURCE_DATE_EPOCH gives it a time. */
+#include "base/file.h"
 #include "compile/project.h"
 
 /* Before any work: the file can be written, and SOURCE_DATE_EPOCH is a time. */
 clave_status sbom_check(const compile_options *o) STATUS_CHECK;
 /* made: what was built, in the project's folder; NULL: nothing, sources alone. compiler: the first
- * line of what it says its version is; NULL likewise. */
+ * line of what it says its version is; NULL likewise. *out: whole, and the caller's to commit and
+ * to destroy, after an error too. */
 clave_status sbom_write(const project *k, const program *p, const compile_options *o,
-                        const char *made, const char *compiler) STATUS_CHECK;
+                        const char *made, const char *compiler, file_writer **out) STATUS_CHECK;
 
 #endif

@@ -46,11 +46,12 @@ typedef struct clave_compile_options {
   const char *kernel_folder;  /* X.c and X.h there take the place of those of that name among the
                                  sources of kernels that are used; or NULL */
   bool verify;                /* `PATH --verify` compares results of drawn inputs with a session's,
-                                 which are computed now; the SHA-256 of each is kept */
-  const char *sbom;           /* a file that gets what went in, as a CycloneDX 1.5 document; NULL:
-                                 none */
-  bool (*cancel)(void *ctx);  /* asked while files are compiled, where a signal comes too; true ends
-                                 it, with nothing left behind; may be NULL */
+                                 which are computed now; the SHA-256 of each is kept. Integers and
+                                 booleans are drawn as zeros */
+  const char *sbom;          /* a file that gets what went in, as a CycloneDX 1.5 document, when all
+                                else is there; NULL: none */
+  bool (*cancel)(void *ctx); /* asked while files are compiled, where a signal comes too; true ends
+                                it, with nothing left behind; may be NULL */
   const char *target;        /* "c": the CPU; "opencl": OpenCL devices, as CLAVE_DEVICE chooses when
                                 it runs; NULL: "c" */
   bool all_methods;          /* chosen when it runs; method is NULL */
@@ -58,7 +59,8 @@ typedef struct clave_compile_options {
   const char *static_library; /* libclave.a, with libclave_main.a beside it, of executables that
                                  carry the runtime; NULL: those that belong to this library */
   const clave_device *tuned;  /* what its CPU backend's tuning table has for the program's sizes is
-                                 built in (clave_tune.h); NULL: nothing */
+                                 built in (clave_tune.h); UNSUPPORTED of what carries the runtime;
+                                 NULL: nothing */
 } clave_compile_options;
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw

@@ -107,7 +107,7 @@ static clave_status read_input(render *r, const jinja_input *in, value *out) {
   own.origin = in->origin;
   own.depth = 0;
   if (in->is_text) return make_borrowed(&r->arena, in->value, in->size, false, out);
-  TRY(status_while(json_walk(in->value, in->size, take_event, &own), "%s",
+  TRY(status_while(json_walk(in->value, in->size, 0, take_event, &own), "%s",
                    in->name ? in->name : "arguments"));
   *out = own.root;
   if (!in->name && out->kind != VALUE_DICT)

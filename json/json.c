@@ -154,12 +154,11 @@ static clave_status create_document(document **out) {
   return NULL;
 }
 
-static clave_status parse(const char *source, size_t size, bool integers, json **out) {
+static clave_status parse(const char *source, size_t size, unsigned rules, json **out) {
   builder b = {.depth = 0};
   *out = NULL;
-  TRY(json_check_syntax(source, size, integers));
   TRY(create_document(&b.made));
-  clave_status st = json_walk(source, size, take, &b);
+  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take, &b);
   if (!st) st = check_all_keys(&b.made->root);
   if (st) {
     json_free(&b.made->root);
@@ -170,11 +169,11 @@ static clave_status parse(const char *source, size_t size, bool integers, json *
 }
 
 clave_status json_parse(const char *source, size_t size, json **out) {
-  return parse(source, size, false, out);
+  return parse(source, size, 0, out);
 }
 
 clave_status json_parse_integers(const char *source, size_t size, json **out) {
-  return parse(source, size, true, out);
+  return parse(source, size, JSON_INTEGERS, out);
 }
 
 /* ---------------------------------------------------------------- values */

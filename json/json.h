@@ -1,8 +1,8 @@
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
-/* Strict JSON documents (RFC 8259): checked whole before they are parsed, so that what follows may
- * rely on them: UTF-8, no duplicate keys, no NUL in strings, nothing after the value, bounded
- * depth. fields.h reads objects by type, writer.h writes. */
+/* Strict JSON documents (RFC 8259), which what follows may rely on: UTF-8, no duplicate keys, no
+ * NUL in strings, nothing after the value, bounded depth. fields.h reads objects by type, writer.h
+ * writes. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,7 +49,12 @@ typedef enum json_event {
   JSON_EVENT_WORD /* true, false, null */
 } json_event;
 typedef clave_status (*json_take)(void *ctx, json_event event, span text);
-clave_status json_walk(const char *source, size_t size, json_take take, void *ctx) STATUS_CHECK;
+typedef enum json_rules {                    /* what else is refused: any of them */
+                          JSON_INTEGERS = 1, /* numbers with a fraction or an exponent */
+                          JSON_NO_NUL = 2    /* NUL in strings */
+} json_rules;
+clave_status json_walk(const char *source, size_t size, unsigned rules, json_take take,
+                       void *ctx) STATUS_CHECK;
 
 json_kind json_kind_of(const json *v);
 const char *json_kind_name(json_kind kind); /* "a string" */
@@ -70,7 +75,7 @@ bool json_u64(const json *v, uint64_t *out);
 bool json_f64(const json *v, double *out);
 
 /* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
- * (syntax.c; used by json_parse.) */
+ * NUL in a string is refused. */
 clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
 
 #endif

@@ -10,8 +10,8 @@ typedef struct scanner {
   const char *text;
   size_t size, at;
   size_t n_values;
-  bool integers;
-  text *string;   /* takes the bytes of strings, which may then hold NUL; NULL: nothing does */
+  unsigned rules; /* json_rules */
+  text *string;   /* takes the bytes of strings; NULL: nothing does */
   span plain;     /* the string that was read, where it has no escapes; else data is NULL */
   json_take take; /* is given what is read; NULL: nobody is */
   void *ctx;
@@ -57,7 +57,7 @@ static clave_status scan_number(scanner *s) {
   } else if (!skip_digits(s)) {
     return syntax_error(s, "expected a value");
   }
-  if (s->integers && peek(s) && strchr(".eE", peek(s)))
+  if ((s->rules & JSON_INTEGERS) && peek(s) && strchr(".eE", peek(s)))
     return syntax_error(s, "number that is not written as an integer");
   if (peek(s) == '.') {
     s->at++;
@@ -117,7 +117,7 @@ static void keep_code_point(scanner *s, int c) {
 static clave_status scan_code_point(scanner *s) {
   int high = scan_hex(s), low = 0;
   if (high < 0) return syntax_error(s, "expected four hexadecimal digits after \\u");
-  if (high == 0 && !s->string) return syntax_error(s, "string with a NUL character");
+  if (high == 0 && (s->rules & JSON_NO_NUL)) return syntax_error(s, "string with a NUL character");
   if (high < 0xD800 || high > 0xDFFF) {
     keep_code_point(s, high);
     return NULL;
@@ -278,15 +278,17 @@ static clave_status scan_end(scanner *s) {
 }
 
 clave_status json_check_syntax(const char *source, size_t size, bool integers) {
-  scanner s = {.text = source, .size = size, .integers = integers};
-  skip_space(&s);
-  TRY(scan_value(&s, 0));
-  return scan_end(&s);
+  return json_walk(source, size, JSON_NO_NUL | (integers ? JSON_INTEGERS : 0u), NULL, NULL);
 }
 
-clave_status json_walk(const char *source, size_t size, json_take take, void *ctx) {
+clave_status json_walk(const char *source, size_t size, unsigned rules, json_take take, void *ctx) {
   text string = {0};
-  scanner s = {.text = source, .size = size, .string = &string, .take = take, .ctx = ctx};
+  scanner s = {.text = source,
+               .size = size,
+               .rules = rules,
+               .string = take ? &string : NULL,
+               .take = take,
+               .ctx = ctx};
   skip_space(&s);
   clave_status st = scan_value(&s, 0);
   if (!st) st = scan_end(&s);

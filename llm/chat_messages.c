@@ -60,7 +60,7 @@ static clave_status look_at(void *ctx, json_event event, span s) {
 /* Those of a JSON array, likewise. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
   first_message first = {0};
-  TRY(status_while(json_walk(array, strlen(array), look_at, &first), "messages"));
+  TRY(status_while(json_walk(array, strlen(array), 0, look_at, &first), "messages"));
   if (!first.is_array) return INVALID("messages are no JSON array");
   if (default_system && !first.is_system)
     chat_append_message(out, "system", default_system, strlen(default_system));

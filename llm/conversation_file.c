@@ -308,7 +308,7 @@ static clave_status check_chat(const clave_llm *l, const contents *c) {
   text_append(&array, t->data, (size_t)t->dims[0]);
   text_puts(&array, "]");
   clave_status st = text_status(&array);
-  if (!st) st = status_while(json_walk(array.data, array.size, NULL, NULL), "its messages");
+  if (!st) st = status_while(json_walk(array.data, array.size, 0, NULL, NULL), "its messages");
   text_free(&array);
   return st;
 }

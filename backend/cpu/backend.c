@@ -79,14 +79,7 @@ static void *take_scratch(void *pool, size_t bytes) {
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
   const cpu_stream *s = pool;
-  if (n <= 0) return;
-  int64_t each = (n + s->kernel.n_threads - 1) / s->kernel.n_threads;
-  if (grain < each && s->kernel.n_threads < thread_pool_size(s->threads)) grain = each;
-  if (n <= grain) {
-    body(ctx, 0, n);
-    return;
-  }
-  thread_pool_for(s->threads, n, grain, body, ctx);
+  thread_pool_for_some(s->threads, s->kernel.n_threads, n, grain, body, ctx);
 }
 
 kernel_context cpu_kernel_context(const backend *b) {

@@ -48,6 +48,14 @@ static const carried_dim *find_dim(const char *name) {
   return NULL;
 }
 
+static const carried_scalar *find_scalar(const char *method, uint32_t input) {
+  for (int i = 0; i < carried.n_scalars; i++) {
+    const carried_scalar *s = &carried.scalars[i];
+    if (s->input == input && strcmp(s->method, method) == 0) return s;
+  }
+  return NULL;
+}
+
 /* sizes: with room for one more; -1: there is no such size. */
 static int find_size(const model_method *m, const model_size *sizes, const char *name) {
   for (int i = 0; i < m->n_sizes; i++)
@@ -115,9 +123,9 @@ static clave_status take_input(tables *t, uint32_t index) {
   model *m = t->m;
   clave_tensor_info info = {.size = sizeof info};
   TRY(taken(clave_program_input(m->program, t->method->name, index, &info)));
-  const carried_dim *fixed = info.is_scalar ? find_dim(info.name) : NULL;
+  const carried_scalar *fixed = find_scalar(t->method->name, index);
   if (fixed) {
-    fix_scalar(m, (int)(t->method - m->methods), index, info.dtype, fixed->size);
+    fix_scalar(m, (int)(t->method - m->methods), index, info.dtype, fixed->value);
     return NULL;
   }
   t->places[t->method->n_inputs] = index;
@@ -146,7 +154,7 @@ static clave_status take_methods(model *m) {
   const size_t n = (size_t)p.n_methods + 1;
   m->methods = mem_pool_alloc(m->pool, n, sizeof *m->methods);
   m->places = mem_pool_alloc(m->pool, n, sizeof *m->places);
-  m->fixed = mem_pool_alloc(m->pool, n * ((size_t)carried.n_dims + 1), sizeof *m->fixed);
+  m->fixed = mem_pool_alloc(m->pool, (size_t)carried.n_scalars + 1, sizeof *m->fixed);
   if (!m->methods || !m->places || !m->fixed) return status_no_memory();
   m->info.methods = m->methods;
   for (uint32_t i = 0; i < p.n_methods; i++) {

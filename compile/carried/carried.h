@@ -5,10 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* An open size that is fixed. */
 typedef struct carried_dim {
-  const char *name; /* of an open size or a scalar input that is fixed */
+  const char *name;
   int64_t size;
 } carried_dim;
+
+/* A scalar input that is fixed. */
+typedef struct carried_scalar {
+  const char *method;
+  uint32_t input;
+  int64_t value;
+} carried_scalar;
 
 typedef struct carried_program {
   const char *name;         /* of the program, for people */
@@ -18,6 +26,8 @@ typedef struct carried_program {
   const char *method;       /* NULL: all */
   const carried_dim *dims;  /* (n_dims) */
   int n_dims;
+  const carried_scalar *scalars; /* (n_scalars) */
+  int n_scalars;
   int allow_custom_kernels;
 } carried_program;
 extern const carried_program carried;

@@ -4,15 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/npy.h"
 #include "base/room.h"
 #include "compile/runtime/arguments.h"
 #include "compile/runtime/safetensors.h"
-
-static bool ends_in(const char *path, const char *ending) {
-  const size_t n = strlen(path), m = strlen(ending);
-  return n > m && strcmp(path + n - m, ending) == 0;
-}
 
 /* ---------------------------------------------------------------- inputs */
 
@@ -82,8 +78,8 @@ static clave_status read_safetensors(const char *path, const model_method *m, in
 }
 
 static clave_status read_file(const char *path, const model_method *m, int number, input_file *f) {
-  if (ends_in(path, ".npy")) return read_npy(path, m, &m->inputs[number], f);
-  if (ends_in(path, ".safetensors")) return read_safetensors(path, m, number, f);
+  if (path_has_ending(path, ".npy")) return read_npy(path, m, &m->inputs[number], f);
+  if (path_has_ending(path, ".safetensors")) return read_safetensors(path, m, number, f);
   f->data = f->map.data;
   f->bytes = f->map.size;
   return NULL;
@@ -152,12 +148,15 @@ clave_status output_files_write(const model_method *m, const model_value *output
                                 char *const *paths, file_writer **writers) {
   for (int i = 0; i < m->n_outputs; i++) {
     stored_tensor s;
-    const bool is_shared = ends_in(paths[i], ".safetensors");
+    const bool is_shared = path_has_ending(paths[i], ".safetensors");
     if (is_shared && is_of_earlier(paths, i)) continue;
     TRY(describe(&m->outputs[i], &outputs[i], paths[i], &s));
     TRY(file_writer_create(paths[i], &writers[i]));
+    if (is_of_earlier(paths, i) && file_writer_replaces(writers[i]))
+      return INVALID("%s: is given for two outputs, which .safetensors alone holds", paths[i]);
     TRY(is_shared ? write_safetensors(m, outputs, paths, i, writers[i])
-                  : write_array(&s, ends_in(paths[i], ".npy"), writers[i]));
+                  : write_array(&s, path_has_ending(paths[i], ".npy"), writers[i]));
+    TRY(file_writer_flush(writers[i]));
   }
   return NULL;
 }

@@ -5,14 +5,7 @@
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
   const model *m = pool;
-  if (n <= 0) return;
-  const int64_t each = (n + m->kernel.n_threads - 1) / m->kernel.n_threads;
-  if (grain < each && m->kernel.n_threads < thread_pool_size(m->pool)) grain = each;
-  if (n <= grain) {
-    body(ctx, 0, n);
-  } else {
-    thread_pool_for(m->pool, n, grain, body, ctx);
-  }
+  thread_pool_for_some(m->pool, m->kernel.n_threads, n, grain, body, ctx);
 }
 
 static clave_status create_pool(model *m, int n_threads) {

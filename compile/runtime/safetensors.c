@@ -151,7 +151,7 @@ clave_status stored_tensor_find(const void *file, size_t size, const char *name,
   finder f = {.names = {name, other}, .size = size - LENGTH_BYTES - (size_t)length};
   const char *header = (const char *)bytes + LENGTH_BYTES;
   if (length == 0 || header[0] != '{') return INVALID("its header is no JSON object");
-  TRY(json_walk(header, (size_t)length, take_event, &f));
+  TRY(json_walk(header, (size_t)length, 0, take_event, &f));
   return choose(&f, bytes + LENGTH_BYTES + length, out);
 }
 

@@ -1,6 +1,7 @@
 """Executables that carry their program and the runtime: a session's bits on the same device, whatever the sizes, alone
 in an empty environment; and what goes wrong is one clear line."""
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -260,6 +261,20 @@ def test_a_number_that_is_a_float(tmp_path, monkeypatch):
     assert r.returncode == 1 and "input 'scale' is a number, F64, not \"half\"" in r.stderr
 
 
+def test_a_number_whose_value_has_another_name(tmp_path):
+    """--dim names the value, files and numbers go by the argument's place."""
+    spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
+    of_cli = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(of_cli)
+    program = of_cli.make_program()
+    program["values"][1]["name"] = "factor"
+    (tmp_path / "m.json").write_text(json.dumps(program))
+    make(tmp_path / "m.json", tmp_path / "m", "--dim", "factor=2")
+    want = [np.asarray(w) for w in clave.Session(str(tmp_path / "m.json"), device="cpu").run(noise(3, 4), 2.0)]
+    got = run(tmp_path / "m", (noise(3, 4),), want, env=ALONE["cpu"])
+    assert all(same_bits(a, b) for a, b in zip(got, want, strict=True))
+
+
 KINDS = {
     "net": (Net, [(noise(2, 3, 32, 32),)]),
     "loop": (Loop, [(noise(4, 5), torch.tensor(5)), (-noise(4, 5).abs(), torch.tensor(0))]),
@@ -466,6 +481,31 @@ def test_no_library(tmp_path):
     assert "libclave_main.a: not found, which belongs beside libclave.a" in line
 
 
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_library_by_a_path_from_here(tmp_path):
+    """And it is of what went in."""
+    for name in ("libclave.a", "libclave_main.a"):
+        (tmp_path / name).symlink_to(BUILD / name)
+    args = ("-o", "m", "--static-library", "libclave.a", "--sbom", "s.json")
+    r = command("compile", TINYLM, *args, cwd=tmp_path)
+    assert r.returncode == 0, r.stderr
+    assert len(call(tmp_path / "m", "--prompt", "ROMEO:", "--max-new-tokens", 4, env={}).stdout) > 6
+    found = {c["name"]: c for c in json.loads((tmp_path / "s.json").read_text())["components"]}
+    for name in ("libclave.a", "libclave_main.a"):
+        assert found[name]["hashes"] == [{"alg": "SHA-256", "content": sha256(BUILD / name)}]
+        assert found[name]["licenses"] == [{"license": {"id": "MIT"}}]
+    for name, licence in (("libpcre2-8.a", "BSD-3-Clause"), ("libutf8proc.a", "MIT")):
+        asked = ["cc", f"-print-file-name={name}"]
+        path = pathlib.Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+        assert (name in found) == path.is_absolute()
+        if path.is_absolute():
+            assert found[name]["hashes"][0]["content"] == sha256(path)
+            assert found[name]["licenses"] == [{"license": {"id": licence}}]
+
+
 @pytest.mark.parametrize(
     "args, says",
     [
@@ -473,6 +513,8 @@ def test_no_library(tmp_path):
         (["-o", "{}"], "is a folder, not a file"),
         (["--emit-c", "{}"], "is not empty"),
         (["-o", "{}/m", "--march", "native"], "--march says nothing of an executable that carries the runtime"),
+        (["-o", "{}/m", "--tune"], "--tune is of programs that are written out, which --target opencl is not"),
+        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of programs that are written out"),
         (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
         (["-o", "{}/m", "--dim", "batch=0"], "batch"),
     ],
@@ -487,6 +529,13 @@ def test_the_same_bytes_each_time(mnist, tmp_path):
     target, exe = mnist
     make(MNIST, tmp_path / "other", "--target", target)
     assert (tmp_path / "other").read_bytes() == exe.read_bytes()
+
+
+def test_a_language_model_is_not_tuned_or_bare(tmp_path):
+    line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--tune")
+    assert "--tune is of programs that are written out, which a language model's text is not" in line
+    r = command("compile", TINYLM, "--bare", "-o", tmp_path / "tiny.o")
+    assert r.returncode == 1 and "a library cannot carry the runtime" in r.stderr, r.stderr
 
 
 @pytest.mark.parametrize("program", [MNIST, TINYLM])

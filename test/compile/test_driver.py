@@ -17,6 +17,7 @@ from compiled import BUILD, ROOT, command
 
 import clave
 
+PATH = {"PATH": os.environ["PATH"]}
 MNIST = ROOT / "examples/mnist/mnist.clv"
 ONE = ("--dim", "batch=1")
 
@@ -190,6 +191,16 @@ def test_a_linker_that_fails(tmp_path):
     assert "exit status 1 while linking: no room" in line
 
 
+def test_a_compiler_by_a_path_from_here(tmp_path):
+    """It runs in the folder of sources."""
+    compiler(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo made > "$2"')
+    env = os.environ | {"CC": "./compiler"}
+    r = command("compile", MNIST, "-o", tmp_path / "m", *ONE, cwd=tmp_path, env=env)
+    assert (r.returncode, r.stderr) == (0, "") and (tmp_path / "m").read_text() == "made\n"
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "n", *ONE, env={"CC": "./no-such-cc"})
+    assert "/no-such-cc: No such file" in line
+
+
 def test_a_compiler_that_makes_nothing(tmp_path):
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=compiler(tmp_path, "exit 0"))
     assert f"{tmp_path}/m: " in line
@@ -219,6 +230,7 @@ def test_a_compiler_with_arguments(tmp_path):
         (["-o", "{}/m", "--bare", "--shared", *ONE], 2, "which of --shared and --bare?"),
         (["-o", "{}/m", "--arena", "heap", *ONE], 2, '--arena: expected static, not "heap"'),
         (["-o", "{}/m", "--threads", "-1", *ONE], 2, "--threads"),
+        (["-o", "{}/m", "--budget", "1", *ONE], 2, "--budget is of --tune, which is not given"),
         (["-o", "{}/m", "--kernel-dir", "{}", *ONE], 1, "holds no source that the program uses: "),
         (["-o", "{}/m", "--arena", "static", "--target", "opencl"], 1, "are of programs that are written out"),
         (["-o", "{}/m", "--verify", "--target", "opencl"], 1, "are kept by programs that are written out"),
@@ -296,6 +308,20 @@ def test_a_library_of_any_name(tmp_path, name):
         )
 
 
+@pytest.mark.parametrize("kind, name", [("--shared", "math"), ("--shared", "string"), ("--bare", "names")])
+def test_a_library_named_as_a_header(tmp_path, kind, name):
+    """Its own stands in the place of none: of the system's, or of ours."""
+    r = command("compile", MNIST, kind, "--emit-c", tmp_path / name, *ONE)
+    assert r.returncode == 0, r.stderr
+    makefile = (tmp_path / name / "Makefile").read_text()
+    flags = next(line for line in makefile.splitlines() if line.startswith("FLAGS = ")).split()[2:]
+    own = "bare.c" if kind == "--bare" else "library.c"
+    kernel = min((tmp_path / name / "backend/cpu/kernels").glob("*.c"))
+    for source in ("model.c", own, "compile/runtime/core.c", kernel):
+        subprocess.run(["gcc", *flags, "-Werror", "-fsyntax-only", source], cwd=tmp_path / name, check=True)
+    assert f"{name}_run" in (tmp_path / name / f"{name}.h").read_text()
+
+
 @pytest.mark.parametrize("name", ["thread_pool", "model", "file_writer"])
 def test_a_library_whose_functions_would_be_the_runtimes(tmp_path, name):
     line, _ = bad(tmp_path, MNIST, "--shared", "-o", tmp_path / f"lib{name}.so", *ONE)
@@ -317,6 +343,8 @@ def test_what_went_in(tmp_path):
         assert r.returncode == 0, r.stderr
         seen.append((tmp_path / name).read_text())
     assert seen[0] == seen[1] != seen[2]
+    r = command("compile", MNIST, "-o", tmp_path / "m", "--sbom", tmp_path / "a", *ONE, env={"CC": "false"} | PATH)
+    assert r.returncode == 1 and (tmp_path / "a").read_text() == seen[0]
     b = json.loads(seen[2])
     assert (b["bomFormat"], b["specVersion"], b["version"]) == ("CycloneDX", "1.5", 1)
     assert b["metadata"]["timestamp"] == "1970-01-02T00:00:00Z" and "timestamp" not in json.loads(seen[0])["metadata"]
@@ -332,7 +360,8 @@ def test_what_went_in(tmp_path):
     there = {str(p.relative_to(built)) for p in built.rglob("*") if p.suffix in (".c", ".h", ".S", ".bin", ".def")}
     assert {f["name"] for f in files} == there | {"Makefile"}
     assert all(f["hashes"][0]["content"] == sha256(built / f["name"]) for f in files)
-    assert all(f["licenses"] == [{"license": {"id": "MIT"}}] for f in files if "/" in f["name"])
+    ours = {f["name"] for f in files if f.get("licenses") == [{"license": {"id": "MIT"}}]}
+    assert ours == {f["name"] for f in files if "/" in f["name"]} | {"steps.def"}
 
 
 def test_what_went_in_cannot_be_written(tmp_path):

@@ -159,3 +159,19 @@ def test_an_output_that_cannot_be_written(two, given):
     before = sorted(given.iterdir())
     assert "no/b.npy: no such file" in call(two, given, "x.npy", "i.bin", *outs, refused=True)
     assert sorted(given.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["o.npy", "o.bin"])
+def test_two_outputs_of_one_file(two, given, name):
+    before = sorted(given.iterdir())
+    said = call(two, given, "x.npy", "i.npy", name, "o2.npy", name, "o4.npy", refused=True)
+    assert f"{name}: is given for two outputs, which .safetensors alone holds" in said
+    assert sorted(given.iterdir()) == before
+    call(two, given, "x.npy", "i.npy", "/dev/null", "i2.npy", "/dev/null", "/dev/null")
+    assert np.array_equal(np.load(given / "i2.npy"), two[1][1])
+
+
+def test_no_room_for_the_last_output(two, given):
+    before = sorted(given.iterdir())
+    assert "/dev/full: " in call(two, given, "x.npy", "i.npy", *OUTS[:1], "o2.npy", "o3.bin", "/dev/full", refused=True)
+    assert sorted(given.iterdir()) == before

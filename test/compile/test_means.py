@@ -1,6 +1,7 @@
 """What a compiled program does without: threads, allocation, a host; and kernels of one's own in it."""
 
 import ctypes
+import json
 import pathlib
 import re
 import subprocess
@@ -273,6 +274,25 @@ def test_wrong_folders_of_kernels(tmp_path, softmax):
     (own / "softmax.c").write_text("int kernel_of_nothing;\n")
     line, _ = bad(tmp_path, program, own)
     assert "softmax.c: does not define `const kernel_desc kernel_softmax`" in line
+
+
+def test_a_folder_that_was_there_stays_empty(tmp_path, softmax):
+    program, own = softmax
+    (tmp_path / "c").mkdir()
+    (own / "softmax.c").write_text("int kernel_of_nothing;\n")
+    r = command("compile", program, "--emit-c", tmp_path / "c", "--kernel-dir", own)
+    assert r.returncode == 1 and not list((tmp_path / "c").iterdir()), r.stderr
+    r = command("compile", program, "--emit-c", tmp_path / "c", "--sbom", tmp_path / "c", "--threads", 0)
+    assert r.returncode == 1 and not list((tmp_path / "c").iterdir()), r.stderr
+
+
+def test_the_licence_of_a_kernel_of_ones_own_is_not_ours(tmp_path, softmax):
+    program, own = softmax
+    args = ("--emit-c", tmp_path / "c", "--kernel-dir", own, "--sbom", tmp_path / "s.json")
+    r = command("compile", program, *args)
+    assert r.returncode == 0, r.stderr
+    files = json.loads((tmp_path / "s.json").read_text())["components"]
+    assert [f["name"] for f in files if "/" in f["name"] and "licenses" not in f] == ["backend/cpu/kernels/softmax.c"]
 
 
 def test_a_kernel_that_does_not_compile(tmp_path, softmax):

@@ -142,22 +142,6 @@ def test_every_allocation_of_a_builder(build):
     run_faults(binary(build, "run_builder_faults"), "alloc", least=30)
 
 
-def test_allocations_of_the_compiler(root, build, tmp_path, everything):
-    """After an error nothing is left of what it was to make."""
-    made, compiler = tmp_path / "made", tmp_path / "cc"
-    made.mkdir()
-    compiler.write_text(
-        '#!/bin/sh\ncase "$1" in -print-*) exec echo /lib.a ;; esac\nwhile [ "$1" != -o ]; do shift; done; : > "$2"\n'
-    )
-    compiler.chmod(0o755)
-    mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 17
-    others = (root / "examples/tinylm/tinylm.clv", tmp_path / "libclave.a")
-    for archive in ("libclave.a", "libclave_main.a"):
-        (tmp_path / archive).write_text("")
-    run_faults(binary(build, "run_compile_faults"), mnist, "batch", made, compiler, step, *others, least=10)
-    assert not list(made.iterdir())
-
-
 def test_allocations_of_tuning(root, build, tmp_path, everything):
     """After an error what is kept is whole, and sessions are right."""
     folder = tmp_path / "cache"

@@ -25,9 +25,9 @@ static clave_status check_options(const compile_options *o) {
   enum { MOST_THREADS = 1024 };
   if (o->library && !is_library_name(o->library))
     return INVALID("'%s' cannot begin the names of a library's functions", o->library);
-  if (o->verify && o->library)
+  if (o->verify && o->bare)
     return UNSUPPORTED(
-        "what a library computes cannot be kept for --verify: that is an executable's");
+        "what a program for firmware computes cannot be kept for --verify: that is a host's");
   if (o->bare && !o->library) return INVALID("a program for firmware needs a library's name");
   if (o->static_memory && o->library && !o->bare)
     return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
@@ -46,7 +46,7 @@ static clave_status read_target(const clave_program *p, const clave_compile_opti
     return INVALID("target '%s' is neither c nor opencl", own->target);
   if (own->all_methods && own->method)
     return INVALID("all methods, and method '%s' alone", own->method);
-  o->text = !own->method && !own->n_dims && !own->all_methods && !own->library &&
+  o->text = !own->method && !own->n_dims && !own->all_methods && !own->bare &&
             program_find_section(p->p, "TOKN");
   return NULL;
 }

@@ -103,7 +103,7 @@ static bool wants_all(const compile_arguments *a) {
 static const char *method_of(const compile_arguments *a, const model *m) {
   size_t size;
   const bool has_text = clave_program_section(m->program, "TOKN", &size) && !a->dims.count;
-  if (wants_all(a) || (!a->model.method && has_text && !a->shared && !a->bare)) return NULL;
+  if (wants_all(a) || (!a->model.method && has_text && !a->bare)) return NULL;
   return m->method.name;
 }
 

@@ -19,10 +19,15 @@ typedef struct project_file {
   bool is_ours; /* a source of clave's; else emitted, data, or the caller's */
 } project_file;
 
+typedef struct embedded_file embedded_file; /* embed.h */
+enum { MOST_EMBEDDED = 3 };
+
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
+  const embedded_file *embedded[MOST_EMBEDDED]; /* (n_embedded) */
+  int n_embedded;
   project_file *files; /* owned (n_files): all that there are */
   size_t n_files, cap_files;
   bool carries;                     /* carry.h: no kernels, but archives that are linked */

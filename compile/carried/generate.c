@@ -44,6 +44,11 @@ static int answer(int argc, char *const *argv, page *out) {
   c.more =
       "The text goes to standard output as it is made, statistics to standard error.\n"
       "Ctrl-C ends it at the next token, with exit status 130.\n";
+  if (carried.tests.methods)
+    c.more =
+        "The text goes to standard output as it is made, statistics to standard error.\n"
+        "Ctrl-C ends it at the next token, with exit status 130. Alone, --verify compares results\n"
+        "of drawn inputs with those that were kept when it was compiled.\n";
   c.flags = flags;
   c.n_flags = 0;
   for (size_t i = 0; i < generate_command.n_flags && c.n_flags < MOST_FLAGS; i++)

@@ -127,11 +127,6 @@ bool folder_exists(const char *path) {
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-bool path_has_ending(const char *path, const char *ending) {
-  size_t n = strlen(path), m = strlen(ending);
-  return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 /* Visits the files of a folder, and of those in it, and removes these folders. */
 static bool visit_tree(const char *path, int depth, bool removes, uint64_t *bytes,
                        uint64_t *files) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/drawn.h"
+#include "base/file.h"
 #include "clave_files.h"
 #include "cli/literals.h"
 #include "cli/values.h"
@@ -115,11 +116,6 @@ static int take_literal(input *in, const char *literal) {
   return EXIT_GOOD;
 }
 
-static bool ends_in(const char *s, const char *ending) {
-  size_t n = strlen(s), m = strlen(ending);
-  return n >= m && strcmp(s + n - m, ending) == 0;
-}
-
 /* ---------------------------------------------------------------- sources */
 
 static bool is_other(const char *name, const char *const *others) {
@@ -164,7 +160,7 @@ int read_input_file(input_set *s, const char *path, const char *const *others) {
 }
 
 static int read_value(input *in, const char *word) {
-  bool is_file = ends_in(word, ".npy") || access(word, F_OK) == 0;
+  bool is_file = path_has_ending(word, ".npy") || access(word, F_OK) == 0;
   if (is_literal(word)) return read_literal(in->info.name, &in->info, word, &in->file);
   if (is_file) return read_npy(word, &in->file);
   return fail(
@@ -185,7 +181,7 @@ static int take_from_line(input_set *s, const char *item) {
   if (in->on_line) return fail("--input %s is given twice", in->info.name);
   in->on_line = true;
   in->source = in->info.name;
-  if ((in->info.is_scalar || in->info.rank == 0) && !ends_in(item, ".npy"))
+  if ((in->info.is_scalar || in->info.rank == 0) && !path_has_ending(item, ".npy"))
     return take_literal(in, equals + 1);
   TRY_EXIT(read_value(in, equals + 1));
   return take_tensor(in, equals + 1, &in->file.tensor);

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -263,6 +264,18 @@ def bad(tmp_path, program, own, *more):
     assert r.returncode == 1 and line.startswith("clave: ") and all(n.startswith("clave: note: ") for n in notes)
     assert sorted(tmp_path.rglob("*")) == before
     return line, notes
+
+
+def test_a_language_models_method_for_firmware(tmp_path, softmax):
+    """Its text needs the runtime, its method does not."""
+    program = clave.load(softmax[0])
+    clave._library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"words", 5)
+    program.save(tmp_path / "words.clv")
+    args = ("--bare", "--emit-c", tmp_path / "c", "--tune", "--budget", "1")
+    env = os.environ | {"CLAVE_CACHE_DIR": str(tmp_path / "cache")}
+    r = command("compile", tmp_path / "words.clv", *args, env=env)
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path / "c/bare.c").exists()
 
 
 def test_wrong_folders_of_kernels(tmp_path, softmax):

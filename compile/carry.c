@@ -243,8 +243,8 @@ static clave_status write_files(const program *p, const compile_options *o, proj
   size_t bytes;
   text t = {0};
   TRY(write_program(p, k, &bytes));
-  TRY(project_embed(k, &embedded_program));
   k->sources[k->n_sources++] = "main.c";
+  TRY(project_embed(k, &embedded_program));
   TRY(write_text(k, "main.c", &t, write_main(p, o, k, bytes, &t)));
   if (o->library) TRY(write_library(p, o, k));
   TRY(write_headers(k));

@@ -25,7 +25,7 @@ static bool is_taken(const text *name) {
 bool is_library_name(const char *name) {
   static const char *const endings[] = {"create", "destroy",  "run",  "error", "reset",
                                         "where",  "generate", "chat", "verify"};
-  bool is_good = *name && !isdigit((unsigned char)*name);
+  bool is_good = *name && !isdigit((unsigned char)*name) && strncmp(name, "clave", 5) != 0;
   for (const char *c = name; *c; c++) is_good = is_good && is_word(*c);
   for (size_t i = 0; is_good && i < sizeof endings / sizeof *endings; i++) {
     text t = {0};

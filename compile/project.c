@@ -174,7 +174,6 @@ static bool is_written(const bool *needed, const compile_options *o, int i) {
 }
 
 static clave_status write_needed(project *k, const compile_options *o, const bool *needed) {
-  k->sources[k->n_sources++] = "model.c";
   if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
   for (int i = 0; i < n_source_files; i++) {
     if (!is_written(needed, o, i)) continue;
@@ -297,6 +296,7 @@ static clave_status write_files(project *k, const compile_plan *plan, const comp
   k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
   if (!k->sources) return status_no_memory();
   TRY(project_write_file(k, "model.c", model->data, model->size));
+  k->sources[k->n_sources++] = "model.c";
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));
   return write_needed(k, o, needed);

@@ -119,6 +119,7 @@ def packages(r):
     pytest_part("test/packages")(r)
     r.run(["ci/venv", "docs"], name="ci/venv docs", timeout=1800)
     r.run([".venv-docs/bin/python", "docs/site.py", f"{r.build}/site"], name="docs/site.py")
+    r.run([".venv-docs/bin/python", "test/docs/browse.py", f"{r.build}/site"], name="test/docs/browse.py")
 
 
 def lint(r):

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """docs/site.py FOLDER: the repository's documents as a site in FOLDER, made by MkDocs: README.md is its first page, the
-error guide (errors.py) and docs/ops.md are among the others. The headers in include/, which documents
-link to, and docstrings are the API's reference: it has no pages here. Fails on a link that leads nowhere."""
+error guide (errors.py), docs/ops.md and the references of the C and the Python API (api.py) are among the others. Fails
+on a link that leads nowhere."""
 
 import html.parser
+import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import urllib.parse
+
+import api
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAVIGATION = [
@@ -20,6 +23,19 @@ NAVIGATION = [
     ("Reference", ["docs/ops.md", "docs/format.md", "docs/coverage.md", "docs/random.md"]),
     ("Development", ["ARCHITECTURE.md", "CONTRIBUTING.md", "serialize/README.md", "docs/testing.md"]),
 ]
+# How mkdocstrings shows what docs/api.py names.
+DOCSTRINGS = {
+    "show_source": False,
+    "show_root_heading": True,
+    "show_symbol_type_heading": True,
+    "members_order": "source",
+    "filters": ["!^_"],
+    "heading_level": 3,
+    "separate_signature": True,
+    "show_signature_annotations": True,
+}
+STYLE = "style.css"
+SEPARATOR = r"[\s\-.,;:()*&`]+"  # of words that the search finds: what stands around names in code, too
 # What documents link to, beside each other.
 LINKED = (".md", ".svg", ".h", ".c", ".py", ".tsv", ".toml", ".txt", ".fbs")
 
@@ -30,7 +46,8 @@ def title_of(path):
 
 
 def stage(folder):
-    """The tree that MkDocs reads: every document where it lies in the repository, and the files that they link to."""
+    """The tree that MkDocs reads: every document where it lies in the repository, and the files that they link to.
+    Gives the references' pages."""
     command = ["git", "ls-files", "-co", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
@@ -41,15 +58,19 @@ def stage(folder):
     shutil.copy(ROOT / "docs/ops.md", folder / "docs/ops.md")
     made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/errors.md"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    (folder / STYLE).write_text("table, pre { display: block; overflow-x: auto; }\n")  # wide ones scroll in themselves
+    return [f"docs/api/{page}" for page in api.write(folder / "docs/api")]
 
 
-def configuration(staged, out):
+def configuration(staged, references, out):
     lines = ["site_name: clave", f"docs_dir: {staged}", f"site_dir: {out}", "use_directory_urls: false"]
-    lines += ["theme: {name: mkdocs, highlightjs: false}", "plugins: [search]"]
+    lines += ["theme: {name: mkdocs, highlightjs: false}", f"extra_css: [{STYLE}]"]
+    lines += ["plugins:", f"  - search: {{separator: '{SEPARATOR}'}}", "  - mkdocstrings:"]
+    lines += [f"      handlers: {{python: {{paths: [{ROOT / 'python'}], options: {json.dumps(DOCSTRINGS)}}}}}"]
     lines += ["markdown_extensions: [tables, fenced_code]", "validation:"]
     lines += ["  nav: {omitted_files: ignore}", "  links: {not_found: ignore, unrecognized_links: ignore}"]
     lines += ["nav:"]
-    for section, pages in NAVIGATION:
+    for section, pages in [*NAVIGATION, ("API", references)]:
         lines.append(f"  - {section}:")
         lines += [f'    - "{title_of(staged / p)}": {p}' for p in pages]
     return "\n".join(lines) + "\n"
@@ -96,9 +117,9 @@ def main(out):
     staged = site.parent / "site-pages"
     for folder in (site, staged):
         shutil.rmtree(folder, ignore_errors=True)
-    stage(staged)
+    references = stage(staged)
     settings = site.parent / "mkdocs.yml"
-    settings.write_text(configuration(staged, site))
+    settings.write_text(configuration(staged, references, site))
     subprocess.run([sys.executable, "-m", "mkdocs", "build", "-q", "-f", settings], check=True)
     dead = list(dead_links(site))
     for page, link in dead:

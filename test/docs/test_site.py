@@ -2,14 +2,18 @@
 
 import importlib.util
 import pathlib
+import re
 import sys
 
 import pytest
+
+import clave
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def load(name):
+    sys.path.insert(0, str(ROOT / "docs"))  # site.py imports api.py
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -74,3 +78,32 @@ def test_every_document_is_a_page():
     site = load("site")
     pages = {p for _, section in site.NAVIGATION for p in section} | {"docs/errors.md", "docs/mutants.md"}
     assert pages >= {p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+
+
+def test_the_c_reference_has_every_function():
+    api = load("api")
+    pages = {h: api.c_page(h) for h in api.HEADERS}
+    for header, page in pages.items():
+        names = set(re.findall(r"CLAVE_API[^;]*?\b(clave_\w+)\(", header.read_text()))
+        assert {n for n in names if f'<a id="{n}"></a>' not in page} == set(), header.name
+    assert "CLAVE_API" not in pages[ROOT / "include/clave.h"]
+
+
+def test_comments_are_words_and_code():
+    api = load("api")
+    lines = [
+        "/* Makes `a*b` of *out_x:",
+        " *",
+        " *   f(a, *b);",
+        " * and <that>. */",
+        "int clave_f(int *a); /* >= 0 */",
+    ]
+    item = api.items(lines)[0]
+    assert list(api.prose(item.text)) == [r"Makes `a*b` of \*out\_x:", "", "    f(a, *b);", r"and \<that\>."]
+    assert item.code == lines[-1:] and api.declared(item.code) == ["clave_f"]
+
+
+def test_the_python_reference_has_every_name():
+    page = load("api").python_page()
+    for name in clave.__all__:
+        assert re.search(rf"^::: clave\.(\w+\.)*{name}$", page, re.M), name

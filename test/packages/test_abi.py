@@ -30,7 +30,7 @@ def test_the_headers_are_as_programs_were_built_for():
 @pytest.mark.parametrize(
     "old, new",
     [
-        ("  int index;       /* N of opencl:N", "  int index; int more; /* N of opencl:N"),
+        ("  int index;        /* N of opencl:N", "  int index; int more; /* N of opencl:N"),
         ("  CLAVE_F8_E5M2 = 14 ", "  CLAVE_F8_E5M2 = 14, CLAVE_NEW = 15 "),
         (
             "CLAVE_API const char *clave_version(void);",
@@ -50,7 +50,7 @@ def test_what_may_come(tree, old, new):
         ("  int64_t strides[CLAVE_MAX_RANK];", "  int64_t strides[CLAVE_MAX_RANK]; int more;"),
         ("  CLAVE_F16 = 1,", "  CLAVE_F16 = 20,"),
         ("clave_session_destroy(clave_session *session)", "clave_session_destroy(clave_session *session, int more)"),
-        ("  uint64_t memory;        /* bytes */", "  uint32_t memory; /* bytes */"),
+        ("  uint64_t memory, max_alloc; /* bytes;", "  uint32_t memory, max_alloc; /* bytes;"),
     ],
 )
 def test_what_needs_a_new_number(tree, old, new):

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -54,13 +55,13 @@ def test_the_archive_is_the_commit():
 
 
 def test_lintian_accepts_them(packages):
-    assert set(packages) == {"clave", "libclave0", "libclave-dev"}
+    assert set(packages) == {"clave", "clave-delegate", "libclave0", "libclave-dev"}
     said = run("lintian", "--fail-on", "error,warning", "--allow-root", *packages.values())
     assert "E:" not in said and "W:" not in said
 
 
 def test_they_need_the_loader(packages):
-    for name in ("clave", "libclave0"):
+    for name in ("clave", "clave-delegate", "libclave0"):
         fields = run("dpkg-deb", "-f", packages[name], "Depends", "Recommends")
         depends, _, recommends = fields.partition("Recommends:")
         assert "ocl-icd-libopencl1" in depends and "pocl-opencl-icd" in recommends
@@ -86,6 +87,13 @@ def test_a_user_runs_the_tool(folder, root):
     assert "[1, 10]" in said
     doctor = run(root / "usr/bin/clave", "doctor", "--device", "cpu", "--json", as_user=True)
     assert json.loads(doctor)["problems"] == []
+
+
+def test_the_plugin_is_opened_by_its_name(root):
+    library = next((root / "usr/lib").glob("*/libclave_delegate.so"))
+    opened = "import ctypes; print(bool(ctypes.CDLL('libclave_delegate.so').clave_delegate_register))"
+    env = bare(LD_LIBRARY_PATH=str(library.parent))
+    assert run(sys.executable, "-c", opened, env=env, as_user=True).strip() == "True"
 
 
 def test_the_example_is_built_with_them(folder, root):

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""docs/api.py FOLDER: the references of the APIs as Markdown in FOLDER, for site.py: c_NAME.md of each public
+header, from its comments, and python.md, whose directives mkdocstrings fills from docstrings."""
+
+import pathlib
+import re
+import sys
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADERS = [*sorted((ROOT / "include").glob("*.h")), ROOT / "delegate/clave_delegate.h"]
+# What the language has beside the declarations of the API: guards, C++, attributes.
+PLUMBING = re.compile(r'^#|^extern "C" \{$')
+SECTION = re.compile(r"^/\* -{20,} (.+) \*/$")
+DECLARED = re.compile(r"\b(clave_\w+) ?\(|\}\s*(clave_\w+);|typedef [\w ]*?\*?(clave_\w+);|\(\*(clave_\w+)\)\(")
+
+PYTHON = [
+    ("Programs", ["clave.exporter.export", "clave.load", "clave.Program", "clave.gguf.from_gguf"]),
+    ("Running", ["clave.Session", "clave.Device", "clave.devices"]),
+    ("Language models", ["clave.LLM", "clave.Sampling", "clave.Tokenizer"]),
+    ("Conversations", ["clave.Conversation", "clave.Answer", "clave.Stream", "clave.Token"]),
+    ("Language models from folders", ["clave.llm.exporter.LLMExporter"]),
+    ("Quantisation by torch", ["clave.quantizer.ClaveQuantizer"]),
+    ("Own ops", ["clave.register_lowering", "clave.register_op", "clave.Kernel"]),
+    ("Errors", ["clave.Error", "clave.UnsupportedOp", "clave.Origin", "clave.Code"]),
+]
+
+# Functions that the package itself has by a shorter name, without the docstring.
+HEADED = {
+    n: ["    options:", f"      heading: clave.{n.split('.')[-1]}"]
+    for n in ("clave.exporter.export", "clave.gguf.from_gguf")
+}
+
+
+@dataclass
+class Item:
+    """What a comment says, and the lines of C that it says it of."""
+
+    text: list = field(default_factory=list)
+    code: list = field(default_factory=list)
+
+
+def comment_lines(lines):
+    """A comment that begins lines[0], without its marks, and how many lines it takes."""
+    n = next(i for i, line in enumerate(lines) if "*/" in line) + 1
+    inner = [re.sub(r"^ ?\*(?!/) ?", "", line) for line in lines[:n]]
+    inner[0] = inner[0].removeprefix("/*").strip()
+    inner[-1] = inner[-1].split("*/")[0].rstrip()
+    return inner, n
+
+
+def items(lines):
+    """Comments that stand on lines of their own, at depth 0, each with the declarations up to the next one."""
+    found, at, depth = [Item()], 0, 0
+    while at < len(lines):
+        line = lines[at]
+        if depth == 0 and SECTION.match(line):
+            found.append(Item([f"## {SECTION.match(line)[1]}"]))
+            found.append(Item())
+        elif depth == 0 and line.startswith("/*"):
+            text, n = comment_lines(lines[at:])
+            found.append(Item(text))
+            at += n
+            continue
+        elif depth or not (PLUMBING.match(line) or line == "}"):
+            if not line and depth == 0 and found[-1].code:
+                found.append(Item())
+            elif line:
+                found[-1].code.append(line)
+            depth += line.count("{") - line.count("}")
+        at += 1
+    return [i for i in found if i.text or i.code]
+
+
+def prose(lines):
+    """A comment as Markdown: what is indented is C, the rest is words."""
+    for line in lines:
+        if line.startswith("  "):
+            yield f"  {line}"
+        elif line.startswith("## "):
+            yield line
+        else:
+            parts = re.split(r"(`[^`]*`)", line)  # names in backquotes are such in Markdown, too
+            yield "".join(p if p.startswith("`") else re.sub(r"([\\*_<>\[\]#|])", r"\\\1", p) for p in parts)
+
+
+def declared(code):
+    """The names that lines of C declare at their outermost level."""
+    whole = re.sub(r"/\*.*?\*/", "", "\n".join(code), flags=re.S)
+    outer, depth = [], 0
+    for c in whole:
+        depth -= c == "}"
+        if depth == 0:
+            outer.append(c)
+        depth += c == "{"
+    return [next(filter(None, m.groups())) for m in DECLARED.finditer("".join(outer))]
+
+
+def without_attributes(line):
+    """A declaration as it is read: what compilers are told of it is of no use to a reader."""
+    return re.sub(r"\bCLAVE_API ", "", re.sub(r" ?\bCLAVE_CHECK\b", "", line))
+
+
+def c_page(header):
+    """A header as a page: its anchors are the names that it declares."""
+    lines = header.read_text().splitlines()
+    page = [f"# {header.name}", "", f"`#include <{header.name}>`", ""]
+    for item in items(lines):
+        page += [f'<a id="{name}"></a>' for name in declared(item.code)]
+        page += ["", *prose(item.text), ""]
+        if item.code:
+            page += ["```c", *map(without_attributes, item.code), "```", ""]
+    return "\n".join(page)
+
+
+def python_page():
+    page = [
+        "# The Python API",
+        "",
+        "`pip install ./python`; exporting needs `clave[export]`, folders of language models",
+    ]
+    page += ["`clave[llm]`.", ""]
+    for section, names in PYTHON:
+        page += [f"## {section}", ""]
+        for name in names:
+            page += [f"::: {name}", *HEADED.get(name, ()), ""]
+    return "\n".join(page)
+
+
+def write(folder):
+    """The pages' names, in the order of the site's navigation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {"python.md": python_page()} | {f"c_{h.stem}.md": c_page(h) for h in HEADERS}
+    for name, text in pages.items():
+        (folder / name).write_text(text)
+    return list(pages)
+
+
+if __name__ == "__main__":
+    print("\n".join(write(pathlib.Path(sys.argv[1]))))

@@ -15,7 +15,6 @@ TURNS = 7
 TOLERANCE = 2e-4  # of the largest value: f32 sums in another order through some dozens of layers
 # Guards against getting slower, of the time over onnxruntime's: on OpenCL, on the CPU backend.
 BOUNDS = {
-    "MNIST": (8, 3),
     "ResNet-18": (2.3, 3.2),
     "ResNet-50": (2.4, 2.9),
     "MobileNetV2": (5, 6.5),

@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 STORIES = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data") / "stories260K"
 PAGE, PLOT = ROOT / "docs/llm.md", ROOT / "docs/quantisation.svg"
 FORMS = ("int8", "int8:32", "int6:32", "int5:32", "int4:32", "int4:64", "int4:128", "int4:32:zeros")
-WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, "pt2e, weights", "pt2e, inputs too")
+PT2E = {"pt2e, weights": "none", "pt2e, inputs too": "inputs", "pt2e, all": "all"}  # activations that are rounded
+WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, *PT2E)
 
 
 def stories(folder):
@@ -54,12 +55,11 @@ def make(folder, way, text, output):
 
     kv = "int8" if way == "f32, cache of int8" else None
     exporter = LLMExporter(folder, max_context=512, kv=kv).to_dtype(way if way in ("f16", "bf16") else "f32")
-    if way.startswith("pt2e"):
+    if way in PT2E:
         from clave.quantizer import ClaveQuantizer
 
-        weights = way == "pt2e, weights"
-        quantizer = ClaveQuantizer(activations="none" if weights else "inputs")
-        exporter.pt2e_quantize([quantizer], [] if weights else [text[: len(text) // 2]])
+        calibration = [] if PT2E[way] == "none" else [text[: len(text) // 2]]
+        exporter.pt2e_quantize([ClaveQuantizer(activations=PT2E[way])], calibration)
     elif way in FORMS:
         exporter.quantize(way, way)
     exporter.save(output)
@@ -87,11 +87,16 @@ def measure(args, model):
     return found
 
 
+def above(nats):
+    """As text; what rounds to 0 has no sign."""
+    return f"{round(nats, 4) + 0.0:+.4f}"
+
+
 def table(measured):
     names = " | ".join(f"{name}, MB | nats per token | above f32" for name in measured)
     rows = []
     for way in WAYS:
-        cells = (f"{m[way][0]:.2f} | {m[way][1]:.4f} | {m[way][1] - m['f32'][1]:+.4f}" for m in measured.values())
+        cells = (f"{m[way][0]:.2f} | {m[way][1]:.4f} | {above(m[way][1] - m['f32'][1])}" for m in measured.values())
         rows.append(f"| {way} | {' | '.join(cells)} |")
     return [f"| weights | {names} |", "|---" * (1 + 3 * len(measured)) + "|", *rows]
 
@@ -122,7 +127,7 @@ def plot(measured):
             y = TOP + ROW * row
             if i == 0:
                 lines.append(f'<text x="{LEFT - 8}" y="{y}" text-anchor="end">{way}</text>')
-            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{cost:+.4f}</text>']
+            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{above(cost)}</text>']
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

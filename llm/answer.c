@@ -224,9 +224,7 @@ const uint32_t *clave_llm_ids(const clave_llm_conversation *c, size_t *count) {
   return c->ids.items;
 }
 
-const char *clave_llm_answered_by(const clave_llm_conversation *c) {
-  return clave_session_answered_by(conversation_session(c));
-}
+const char *clave_llm_answered_by(const clave_llm_conversation *c) { return c->answered_by; }
 
 void clave_llm_get_stats(const clave_llm_conversation *c, clave_llm_stats *stats) {
   *stats = c->stats;

@@ -174,6 +174,7 @@ static clave_status copy_conversation(const clave_llm_conversation *from,
   sampler_set_draws(to->sampler, sampler_draws(from->sampler));
   memcpy(to->logits, from->logits, from->llm->info.n_vocab * sizeof *to->logits);
   text_append(&to->stop.held, from->stop.held.data, from->stop.held.size);
+  to->answered_by = from->answered_by;
   to->prompted = from->prompted;
   TRY(chat_copy(&from->chat, &to->chat));
   return text_status(&to->stop.held);

@@ -38,13 +38,15 @@ struct clave_llm_conversation {
   stop_text stop;
   text fresh; /* of the last token */
   id_list ids;
-  size_t n_run;      /* ids that the model has run over: its state is that after them */
-  int64_t room;      /* tokens that its caches hold; 0: what the program says */
-  size_t n_written;  /* the most that it had run over since it began: what rings have lost */
-  size_t n_logits;   /* ids that the logits are of; 0: of none of these */
-  float *logits;     /* owned: (n_vocab) of the last run */
-  bool prompted;     /* since the last token */
-  int64_t prompt_ns; /* when the first prompt came; 0: not yet */
+  size_t n_run;            /* ids that the model has run over: its state is that after them */
+  bool state_lags;         /* it was to be as at first, and is not: the next run sees to it */
+  int64_t room;            /* tokens that its caches hold; 0: what the program says */
+  size_t n_written;        /* the most that it had run over since it began: what rings have lost */
+  size_t n_logits;         /* ids that the logits are of; 0: of none of these */
+  float *logits;           /* owned: (n_vocab) of the last run */
+  const char *answered_by; /* the kind of the device of the last run; NULL: none was */
+  bool prompted;           /* since the last token */
+  int64_t prompt_ns;       /* when the first prompt came; 0: not yet */
   clave_llm_stats stats;
   chat_memory chat;
 };
@@ -61,6 +63,9 @@ void conversation_close_state(clave_llm_conversation *c);
 clave_status conversation_make_room(clave_llm_conversation *c, size_t from, size_t to) STATUS_CHECK;
 /* As it was at first. */
 clave_status conversation_clear_state(clave_llm_conversation *c) STATUS_CHECK;
+/* The same, in caches of the size that they have, of a session of its own: only there state may be
+ * unable to go back. All ids will run again, also where it fails. */
+clave_status conversation_reset_session(clave_llm_conversation *c) STATUS_CHECK;
 /* Whether the state can go back to `count` tokens; then it has. */
 clave_status conversation_cut_state(clave_llm_conversation *c, size_t count) STATUS_CHECK;
 /* `to` is new. */

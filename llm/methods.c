@@ -119,19 +119,33 @@ static int64_t cache_length(const clave_tensor_info *t) {
   return t->max_dims[1] > t->max_dims[2] ? t->max_dims[1] : t->max_dims[2];
 }
 
-/* Whether a recurrence goes on from this state: then it is no cache, whatever its shape. */
-static clave_status is_scanned(const clave_program *p, const char *method, uint32_t slot,
-                               bool *scanned) {
+/* State that a recurrence goes on from is no cache, whatever its shape. lengths: by slot. */
+static clave_status drop_scanned(const clave_program *p, const char *method, int64_t *lengths) {
   clave_method_info m = {.size = sizeof m};
   clave_node_info n = {.size = sizeof n};
   bool found;
-  *scanned = false;
   TRY(llm_find_method(p, method, &m, &found));
-  for (uint32_t i = 0; i < m.n_nodes && !*scanned; i++) {
+  for (uint32_t i = 0; i < m.n_nodes; i++) {
     TRY(clave_program_node(p, method, i, &n));
     if (strcmp(n.op, "ssm_scan") != 0) continue;
-    for (uint32_t k = 0; k < n.n_reads && k < CLAVE_MAX_OPERANDS; k++)
-      *scanned = *scanned || n.reads[k] == slot;
+    for (uint32_t k = 0; k < n.n_reads && k < CLAVE_MAX_OPERANDS; k++) lengths[n.reads[k]] = 0;
+  }
+  return NULL;
+}
+
+/* lengths: (n_slots) zeros. */
+static clave_status find_longest(const clave_program *p, const clave_program_info *info,
+                                 const char *method, int64_t *lengths, int64_t *longest) {
+  clave_tensor_info t = {.size = sizeof t};
+  bool any = false;
+  for (uint32_t i = 0; i < info->n_state; i++) {
+    TRY(clave_program_state(p, i, &t));
+    lengths[t.slot] = cache_length(&t);
+    any = any || lengths[t.slot];
+  }
+  if (any) TRY(drop_scanned(p, method, lengths));
+  for (uint32_t i = 0; i < info->n_slots; i++) {
+    if (lengths[i] > *longest) *longest = lengths[i];
   }
   return NULL;
 }
@@ -139,21 +153,17 @@ static clave_status is_scanned(const clave_program *p, const char *method, uint3
 clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,
                                  int64_t *longest) {
   clave_program_info info = {.size = sizeof info};
-  clave_tensor_info t = {.size = sizeof t};
   *longest = 0;
   TRY(clave_program_get_info(p, &info));
-  for (uint32_t i = 0; i < info.n_state; i++) {
-    bool scanned;
-    TRY(clave_program_state(p, i, &t));
-    TRY(is_scanned(p, methods[0].name, t.slot, &scanned));
-    int64_t length = scanned ? 0 : cache_length(&t);
-    if (length > *longest) *longest = length;
-  }
-  for (int i = 0; i < count && !*longest; i++) {
+  int64_t *lengths = calloc((size_t)info.n_slots + 1, sizeof *lengths);
+  if (!lengths) return status_no_memory();
+  clave_status st = find_longest(p, &info, methods[0].name, lengths, longest);
+  free(lengths);
+  for (int i = 0; i < count && !st && !*longest; i++) {
     if (methods[i].max_tokens > 1 && methods[i].max_tokens < MAX_CHUNK)
       *longest = methods[i].max_tokens;
   }
-  return NULL;
+  return st;
 }
 
 const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n) {

@@ -73,11 +73,13 @@ static void to_page(const page_copy *p, const char *all, char *page) {
 }
 
 clave_status pages_read(const clave_llm_conversation *c, uint32_t i, size_t rows, void *data) {
-  size_t bytes = llm_page_bytes(c->llm, i);
+  const llm_page_state *s = &c->llm->page_states[i];
+  size_t bytes = llm_page_bytes(c->llm, i), run = rows < c->n_run ? rows : c->n_run;
   char *page = calloc(bytes + 1, 1);
   clave_status st = page ? NULL : status_no_memory();
-  for (size_t k = 0; k < c->n_pages && k * c->llm->info.page_rows < rows && !st; k++) {
-    const page_copy copy = copy_of(c, i, rows, rows, k);
+  if (run < rows) memset(data, 0, s->heads * rows * s->row_bytes);
+  for (size_t k = 0; k * c->llm->info.page_rows < run && !st; k++) {
+    const page_copy copy = copy_of(c, i, rows, run, k);
     st = clave_session_read_state_part(c->shared->session, i, c->pages[k] * bytes, page, bytes);
     if (!st) from_page(&copy, page, data);
   }

@@ -11,8 +11,8 @@ void pages_keep(clave_llm_conversation *c, size_t count);
 /* `to`, which has none, gets the same as `from`. */
 clave_status pages_share(const clave_llm_conversation *from,
                          clave_llm_conversation *to) STATUS_CHECK;
-/* The first `rows` rows of state tensor i, (1, n_kv, rows, size); what was never written is 0. To
- * write them there must be room. */
+/* The first `rows` rows of state tensor i, (1, n_kv, rows, size); those behind what has run are 0.
+ * To write them there must be room. */
 clave_status pages_read(const clave_llm_conversation *c, uint32_t i, size_t rows,
                         void *data) STATUS_CHECK;
 clave_status pages_write(clave_llm_conversation *c, uint32_t i, size_t rows, size_t stored,

@@ -1,18 +1,11 @@
 /* Back in a conversation: to fewer ids, or before its last turn. */
 #include "llm/conversation.h"
 
-/* Only a session of its own may have state that cannot go back: pages can. */
-static clave_status begin_state_again(clave_llm_conversation *c) {
-  TRY(clave_session_reset(c->session));
-  c->n_run = c->n_written = c->n_logits = 0;
-  return NULL;
-}
-
 clave_status conversation_run_again(clave_llm_conversation *c, size_t first) {
   clave_status st = c->shared ? NULL : llm_states_go_back(c->llm, c->n_written, first);
   if (st) {
     status_free(st);
-    return begin_state_again(c);
+    return conversation_reset_session(c);
   }
   c->n_run = first;
   return NULL;
@@ -26,7 +19,7 @@ static clave_status go_back(clave_llm_conversation *c, size_t count, bool run_ag
   if (st && !run_again && count) return st;
   if (st) {
     status_free(st);
-    TRY(begin_state_again(c));
+    TRY(conversation_reset_session(c));
     n_run = 0;
   }
   TRY(conversation_take_ids(c, c->ids.items, count, n_run));

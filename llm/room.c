@@ -85,13 +85,22 @@ clave_session *conversation_session(const clave_llm_conversation *c) {
 }
 
 clave_status conversation_make_room(clave_llm_conversation *c, size_t from, size_t to) {
+  if (c->state_lags) TRY(conversation_reset_session(c));
   return c->shared ? pages_make_room(c, from, to) : make_room(c, to);
+}
+
+clave_status conversation_reset_session(clave_llm_conversation *c) {
+  c->n_run = c->n_written = c->n_logits = 0;
+  c->state_lags = true;
+  TRY(clave_session_reset(c->session));
+  c->state_lags = false;
+  return NULL;
 }
 
 clave_status conversation_clear_state(clave_llm_conversation *c) {
   if (c->shared) return conversation_cut_state(c, 0);
   TRY(clear_room(c));
-  return clave_session_reset(c->session);
+  return conversation_reset_session(c);
 }
 
 clave_status conversation_cut_state(clave_llm_conversation *c, size_t count) {
@@ -106,6 +115,7 @@ clave_status conversation_share_state(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
   if (!to->shared) {
     to->room = from->room;
+    to->state_lags = from->state_lags;
     return clave_session_copy_state(to->session, from->session);
   }
   conversation_lock(to);
@@ -139,6 +149,7 @@ clave_status conversation_file_state(const clave_llm_conversation *c, uint32_t i
 
 clave_status conversation_read_state(const clave_llm_conversation *c, uint32_t i,
                                      const clave_tensor *t, size_t bytes) {
+  if (c->state_lags) TRY(clave_session_reset(c->session));
   if (!c->shared) return clave_session_read_state(c->session, i, t->data, bytes);
   conversation_lock(c);
   clave_status st = pages_read(c, i, (size_t)t->dims[ROWS_AXIS], t->data);

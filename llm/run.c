@@ -48,9 +48,11 @@ clave_status conversation_run_parts(const llm_method *m, const run_part *parts, 
   clave_status st =
       c->shared ? run_within_budget(m, parts, n)
                 : llm_method_run(m, c->session, c->ids.items + c->n_run, parts[0].n, c->n_run);
+  const char *by = clave_session_answered_by(conversation_session(c));
   for (size_t i = 0; i < n; i++) {
     if (st) status_free(conversation_run_again(parts[i].c, parts[i].c->n_run));
     if (!st) parts[i].c->n_run += parts[i].n;
+    if (!st) parts[i].c->answered_by = by;
   }
   return st;
 }

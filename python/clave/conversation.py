@@ -21,6 +21,14 @@ Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
 
 
+def integers(ids: Iterable[Any], of: str) -> list[int]:
+    """Ids as given to us: ints, or numpy's and torch's. of: what they are of, for the error."""
+    try:
+        return [operator.index(i) for i in ids]
+    except TypeError as e:
+        raise Error(f"ids of {of} are integers: {e}") from e
+
+
 @dataclass(frozen=True)
 class Token:
     """A token of an answer. logprob: the natural logarithm of its probability, by the model's own logits; top: the
@@ -189,10 +197,7 @@ class Conversation:
         return self
 
     def _prompt_ids(self, prompt: Any) -> None:
-        try:
-            ids = [operator.index(i) for i in prompt]
-        except TypeError as e:
-            raise Error(f"ids of a prompt are integers: {e}") from e
+        ids = integers(prompt, "a prompt")
         if not ids:
             raise Error("the prompt is empty")
         if not all(0 <= i < 2**32 for i in ids):

@@ -283,8 +283,9 @@ def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[No
 
 @contextmanager
 def scanning(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
-    """Meanwhile the functions of these names in the files of a transformers model, that its layers call, are others."""
-    files = {sys.modules[type(m).__module__] for m in model.modules()}
+    """Meanwhile the functions of these names in the files of a transformers model, that its layers call, are others.
+    A class whose file no one has registered has none."""
+    files = {f for m in model.modules() if (f := sys.modules.get(type(m).__module__))}
     with alone:
         kept = [(f, name, getattr(f, name)) for f in files for name in functions if hasattr(f, name)]
         try:

@@ -58,8 +58,6 @@ def reference(
     with alone, quiet:
         program, _ = capture_method(trace.Captures(), "forward", entry, Options(strict))
         of = Reference.of("forward", *entry[:3], program)
-        if isinstance(entry[0], str):
-            of.module = program.module()
         trace.erase_dead(of.graph)
         _, _, want = next(of.runs())
         return _run(of, want)

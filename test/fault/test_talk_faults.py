@@ -38,6 +38,7 @@ def test_conversations_on_opencl(talks, build, tmp_path, cache, everything):
     run_faults(run, "alloc", *talks["paged"], "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
 
 
-def test_opencl_calls_of_conversations(talks, build, stub, tmp_path, cache, everything):
+@pytest.mark.parametrize("kind", ["own", "paged"])
+def test_opencl_calls_of_conversations(talks, kind, build, stub, tmp_path, cache, everything):
     run, step = binary(build, "run_talk_faults", sanitized=False), 1 if everything else 71
-    run_faults(run, "calls", *talks["paged"], "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=10)
+    run_faults(run, "calls", *talks[kind], "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=10)

@@ -76,6 +76,50 @@ def test_python_says_who_has_pages(tinylm):
 
 
 @DEVICES
+def test_as_likely_as_in_torch(device, tmp_path):
+    """Tokens in the sixth to the eighth page, behind a prompt in pieces that end within pages."""
+    model, n = Caches("plain").eval(), 165
+    with torch.no_grad():
+        logits = [model(torch.tensor([PROMPT[:n]]), torch.tensor(0))]
+        logits += [model(torch.tensor([[PROMPT[i]]]), torch.tensor(i)) for i in range(n, len(PROMPT) - 1)]
+    logprobs = torch.cat(logits).double().log_softmax(-1)
+    want = logprobs[range(len(logprobs)), PROMPT[n:]].tolist()
+    llm = Llm(exported("plain", tmp_path), Device(device))
+    assert llm.info.page_rows == ROWS
+    for chunk in (0, 50, 7):
+        talk = Talk(llm, chunk=chunk).prompt(PROMPT[:n])
+        talk.next()
+        assert talk.rewind(n).score(PROMPT[n:]) == pytest.approx(want, abs=1e-3)
+
+
+@pytest.mark.parametrize("prompt", [[], PROMPT])
+def test_a_file_without_rows(prompt, tinylm, tmp_path):
+    """Before anything has run there is a row of zeros, whatever was in the pages, or the memory, before."""
+    llm = Llm(tinylm, Device("cpu"))
+    used = Talk(llm).prompt([5])
+    used.next()
+    for i in range(3):
+        used.save(tmp_path / "used")  # frees memory of the same sizes
+        talk = Talk(llm)
+        if prompt:
+            talk.prompt(prompt)
+        talk.save(tmp_path / f"{i}")
+        state = [t for name, t in load_file(tmp_path / f"{i}").items() if name.startswith("state.")]
+        assert state and all(t.shape[2] == 1 and not t.any() for t in state)
+        assert (tmp_path / "0").read_bytes() == (tmp_path / f"{i}").read_bytes()
+
+
+def test_who_answered_is_of_the_conversation(tinylm):
+    """Of the pool's session others' runs say nothing of this one."""
+    llm = Llm(tinylm, Device("cpu"))
+    talk, other = Talk(llm).prompt([5]), Talk(llm).prompt([6])
+    talk.next()
+    assert talk.answered_by() == talk.fork().answered_by() == b"cpu" and other.answered_by() is None
+    other.next()
+    assert other.answered_by() == b"cpu"
+
+
+@DEVICES
 def test_forks_share_what_they_have_in_common(device, tinylm, tmp_path):
     """Each goes on as a conversation of its own, whatever the others write, take back or end with."""
     llm = Llm(tinylm, Device(device))

@@ -83,6 +83,7 @@ def greedy(model, n):
         (("--dtype", "bf16", "--kv", "f32"), "cpu", 0.05, 5e-3),
         (("--dtype", "bf16"), "opencl", 0, 5e-3),
         (("--quantize", "int8:32"), "opencl", 0, 2e-3),
+        (("--quantize", "int8"), "cpu", 0.1, 2e-3),
         (("--quantize", "int8", "--quantize-embedding", "int8", "--pack", "cpu"), "cpu", 0.05, 2e-3),
     ],
 )
@@ -123,6 +124,27 @@ def test_pt2e(stories, build, tmp_path):
         nats = json.loads(stats.read_text())["nats_per_token"]
         assert nats == pytest.approx(eager, abs=2e-3)  # inputs near a half of a step become either code
         assert nats == pytest.approx(nats_of(model, ids), abs=0.03)  # one scale for all inputs of a layer
+
+
+@pytest.mark.parametrize("name", ["mamba", "rwkv", "llama"])
+@pytest.mark.by_turn(3)
+def test_pt2e_begins_anew(tmp_path, name):
+    """Each text of the calibration, and the rounded model: nothing of an earlier text is in what a model keeps. So a
+    text that comes three times shows what it does once."""
+    quantizer = pytest.importorskip("clave.quantizer", reason="needs torchao")
+    folder, _ = folder_of(tmp_path / "m", name)
+    ids = torch.randint(3, 97, (12,), generator=torch.Generator().manual_seed(5))
+    found = []
+    for texts in ([ids.tolist()], [ids, ids.numpy(), ids]):
+        exporter = LLMExporter(folder, max_context=32)
+        exporter.pt2e_quantize([quantizer.ClaveQuantizer(activations="inputs")], texts)
+        kept = {n: b.clone() for n, b in exporter._rounded.named_buffers() if n.startswith(("caches.", "states."))}
+        first = dict(exporter._model.named_buffers())
+        assert kept and all(torch.equal(b, first[n]) for n, b in kept.items())
+        least = -1e38 if name == "rwkv" else 0  # of a state of RWKV's
+        assert all(b.eq(least if n.endswith("largest") else 0).all() for n, b in kept.items())
+        found.append(eager_logits(exporter, ids[None]))
+    assert torch.equal(*found)
 
 
 @torch.no_grad()

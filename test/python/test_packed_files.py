@@ -200,8 +200,12 @@ LAYOUTS = {
     "cpu 2 x86-64": "197b2a7bf75faa5c09c1b56641827bbd2a5877c5f898b64a85dc6c823551890d",
     "opencl 2 width 16": "e41e1a1c6ff0f97248972075651e4afb81ff06eb383254ed163f0a3de18569f6",
 }
-# Those of fast precision where 16-bit floats are multiplied in pairs.
-OF_PAIRS = {"cpu 2 x86-64 avx512": "86ca5c8ae4ed1d09e80aba6d8510724298915ae4b430d0b0ff28022567d54d6f"}
+# Those of fast precision where the processor multiplies 16-bit floats in pairs.
+PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
+OF_PAIRS = {
+    "cpu 2 x86-64 avx512": "86ca5c8ae4ed1d09e80aba6d8510724298915ae4b430d0b0ff28022567d54d6f",
+    "opencl 2 width 16": "3b6bf5ba1315f865e12cbb861be5158e5f50c94efd578554a1179dea440f9200",
+}
 
 
 @pytest.mark.parametrize("precision", ["strict", "fast"])
@@ -211,5 +215,7 @@ def test_layouts_have_versions(tool, folder, device, level, precision):
     file = (folder / name).read_bytes()
     made = hashlib.sha256(b"".join(file[at : at + size] for _, at, size in forms_of(file))).hexdigest()
     layout = of[0]["device"]
-    known = [LAYOUTS.get(layout, made)] + ([OF_PAIRS.get(layout, made)] if precision == "fast" else [])
-    assert made in known, (of, made)
+    known = LAYOUTS | (OF_PAIRS if PAIRS and precision == "fast" else {})
+    if layout not in known:
+        pytest.skip(f"no layout is known of {layout}")
+    assert made == known[layout], (of, made)

@@ -205,6 +205,10 @@ def test_functions_of_a_model_are_put_back():
         assert file.mamba_selective_scan is len and not hasattr(file, "no_such_function")
         raise ValueError
     assert file.mamba_selective_scan is before
+    own = type("Own", (type(model),), {"__module__": "of.no.registered.file"})(config)
+    with private.scanning(own, {"mamba_selective_scan": len}):
+        assert file.mamba_selective_scan is len  # its layers are transformers'
+    assert file.mamba_selective_scan is before
 
 
 def test_what_is_replaced_is_put_back():

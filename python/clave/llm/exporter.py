@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from clave.conversation import integers
 from clave.errors import Error
 from clave.llm.folder import Folder
 from clave.llm.kv_cache import CachedCausalLM, use_kv_cache
@@ -170,8 +171,8 @@ class LLMExporter:
                 raise self._folder.error("has no tokenizer, expected ids for calibration")
             bos = self.metadata["bos"]
             text = [*([] if bos is None else [bos]), *self._text.tokenizer.encode(text)]
-        ids = list(text)
-        if not ids or not all(isinstance(i, int) and 0 <= i < self._n_vocab for i in ids):
+        ids = integers(text, "calibration")
+        if not ids or not all(0 <= i < self._n_vocab for i in ids):
             raise Error(f"calibration: expected texts, or ids of 0 to {self._n_vocab - 1}")
         return ids
 

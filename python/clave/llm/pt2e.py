@@ -33,13 +33,14 @@ def check_quantizers(quantizers: Iterable[Any]) -> list[Quantizer]:
 
 
 def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: list[Ids], max_context: int) -> Any:
-    """The model with rounded weights, and activations where a quantizer says so; its caches are zeros.
+    """The model with rounded weights, and activations where a quantizer says so; its caches and states are as at first.
 
     calibration: ids, each text from position 0 on; texts beyond max_context are cut. Error: activations are rounded by
     what calibration shows, and there is none.
     """
     example, shapes = tokens_and_position(max_context)
     with alone, quiet, torch.no_grad():
+        first = {name: buffer.clone() for name, buffer in _kept(model)}
         graph = torch.export.export(model, example, dynamic_shapes=shapes).module()
         try:
             prepared = prepare_pt2e(graph, ComposableQuantizer(quantizers))
@@ -52,11 +53,20 @@ def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: l
             raise Error("pt2e_quantize: activations are rounded by what calibration shows: give calibration=[texts]")
         for ids in calibration or example[0].tolist():
             prepared(torch.tensor([list(ids)[:max_context]]), torch.tensor(0))
+            _restore(prepared, first)
         converted = convert_pt2e(prepared)
-    for name, buffer in converted.named_buffers():
-        if name.startswith("caches."):
-            buffer.zero_()
+        _restore(converted, first)
     return converted
+
+
+def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """What it keeps from call to call: see clave.llm.layers.Kept."""
+    return ((name, b) for name, b in model.named_buffers() if name.startswith(("caches.", "states.")))
+
+
+def _restore(model: torch.nn.Module, first: dict[str, torch.Tensor]) -> None:
+    for name, buffer in _kept(model):
+        buffer.copy_(first[name])
 
 
 def _observers(prepared: GraphModule) -> Iterator[bool]:

@@ -84,6 +84,7 @@ class States(Cache):
     def __init__(self, states: Iterable[RecurrentState]) -> None:
         super().__init__(layers=[])
         self._states = {s.index: s for s in states}
+        self.any = bool(self._states)
         self.scanned: torch.Tensor | None = None  # the state of the layer that runs
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,6 +128,9 @@ class States(Cache):
 def handing(model: Any, states: Iterable[RecurrentState]) -> Iterator[States]:
     """The model scans from these states on, if it is called with the cache that is given."""
     cache = States(states)
+    if not cache.any:
+        yield cache
+        return
     functions = {"mamba_selective_scan": _selective_scan, "mamba2_chunk_scan": _chunk_scan}
     with scanning(model, {name: partial(f, cache) for name, f in functions.items()}):
         yield cache

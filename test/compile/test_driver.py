@@ -220,8 +220,8 @@ def test_a_compiler_with_arguments(tmp_path):
 @pytest.mark.parametrize(
     "args, code, says",
     [
-        (["-o", "{}/no/m", *ONE], 1, "no/m: its folder cannot be written to"),
-        (["-o", "{}", *ONE], 1, "is a folder, not a file"),
+        (["-o", "{}/no/m", *ONE], 1, "no/m: No such file or directory"),
+        (["-o", "{}", *ONE], 1, ": Is a directory"),
         (["--emit-c", "{}", *ONE], 1, "is not empty"),
         (["--emit-c", "{}/file", *ONE], 1, "file"),
         ([*ONE], 2, "which of -o BIN and --emit-c DIR?"),

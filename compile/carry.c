@@ -153,23 +153,32 @@ static void write_method(const program *p, const compile_options *o, text *to) {
   }
 }
 
-static clave_status write_main(const program *p, const compile_options *o, project *k, size_t bytes,
-                               text *to) {
+/* Sizes of what is embedded. */
+typedef struct carried_sizes {
+  size_t program, binaries;
+} carried_sizes;
+
+static clave_status write_main(const program *p, const compile_options *o, project *k,
+                               const carried_sizes *bytes, text *to) {
   text_puts(to,
             "/* Made by clave compile: what is known of the program that is carried. */\n"
             "#include \"compile/carried/carried.h\"\n#include \"compile/carried/close.h\"\n\n"
             "extern const unsigned char carried_clv[];\n\n");
   if (o->verify) TRY(carry_write_tests(p, o, k, to));
+  if (o->binaries) text_puts(to, "extern const unsigned char carried_binaries[];\n\n");
   write_dims(o, to);
   const uint32_t n_scalars = write_scalars(p, o, to);
   text_puts(to, "const carried_program carried = {\n    .name = ");
   write_string(to, o->name);
-  text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"", bytes,
-              o->is_opencl ? "opencl" : "cpu");
+  text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"",
+              bytes->program, o->is_opencl ? "opencl" : "cpu");
   write_method(p, o, to);
   if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
   if (n_scalars) text_printf(to, ",\n    .scalars = scalars,\n    .n_scalars = %u", n_scalars);
   if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
+  if (o->binaries)
+    text_printf(to, ",\n    .binaries = carried_binaries,\n    .binaries_size = %zu",
+                bytes->binaries);
   if (o->library) text_puts(to, ",\n    .is_library = 1");
   if (o->verify)
     text_printf(to, ",\n    .tests = {.methods = tests, .processor = processor%s}",
@@ -183,16 +192,25 @@ static clave_status write_main(const program *p, const compile_options *o, proje
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status write_program(const program *p, project *k, size_t *bytes) {
-  TRY(project_add_file(k, "program.clv"));
-  char *path = path_join(k->folder, "program.clv");
+typedef clave_status (*file_fn)(const void *from, const char *path);
+
+/* A file that is embedded, and how large it is. */
+static clave_status write_embedded(project *k, const embedded_file *e, file_fn write,
+                                   const void *from, size_t *bytes) {
+  TRY(project_add_file(k, e->file));
+  char *path = path_join(k->folder, e->file);
   file_map m = {0};
-  clave_status st = path ? program_save(p, path) : status_no_memory();
+  clave_status st = path ? write(from, path) : status_no_memory();
   if (!st) st = file_map_open(path, &m);
   *bytes = m.size;
   file_map_close(&m);
   free(path);
-  return st;
+  return st ? st : project_embed(k, e);
+}
+
+static clave_status save_program(const void *p, const char *path) { return program_save(p, path); }
+static clave_status save_binaries(const void *b, const char *path) {
+  return opencl_save_binaries((backend *)(uintptr_t)b, path);
 }
 
 static bool is_needed(const char *path) {
@@ -240,12 +258,13 @@ static clave_status write_library(const program *p, const compile_options *o, pr
 }
 
 static clave_status write_files(const program *p, const compile_options *o, project *k) {
-  size_t bytes;
+  carried_sizes bytes = {0};
   text t = {0};
-  TRY(write_program(p, k, &bytes));
   k->sources[k->n_sources++] = "main.c";
-  TRY(project_embed(k, &embedded_program));
-  TRY(write_text(k, "main.c", &t, write_main(p, o, k, bytes, &t)));
+  TRY(write_embedded(k, &embedded_program, save_program, p, &bytes.program));
+  if (o->binaries)
+    TRY(write_embedded(k, &embedded_binaries, save_binaries, o->binaries, &bytes.binaries));
+  TRY(write_text(k, "main.c", &t, write_main(p, o, k, &bytes, &t)));
   if (o->library) TRY(write_library(p, o, k));
   TRY(write_headers(k));
   return project_write_makefile(k, o);

@@ -49,9 +49,7 @@ static void describe_dim(const program *p, const compile_options *o, const ir_me
 }
 
 static const char *scalar_name(const ir_value *v) {
-  return v->type == IR_VALUE_TYPE_FLOAT  ? "F64"
-         : v->type == IR_VALUE_TYPE_BOOL ? "BOOL"
-                                         : "I64";
+  return v->type == IR_VALUE_TYPE_FLOAT ? "F64" : v->type == IR_VALUE_TYPE_BOOL ? "BOOL" : "I64";
 }
 
 static void describe_argument(const program *p, const compile_options *o, const ir_method *m,
@@ -114,8 +112,10 @@ static const char lifetime[] =
     "/* A model runs in one thread at a time; several are independent of each other, and may run\n"
     " * in threads of their own. A forked process makes its own. */\n"
     "typedef struct @_model @_model;\n"
-    "/* n_threads: with the caller; 0: CLAVE_THREADS, else as many as there are CPUs. note: is told\n"
-    " * what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no memory. What else\n"
+    "/* n_threads: with the caller; 0: CLAVE_THREADS, else as many as there are CPUs. note: is "
+    "told\n"
+    " * what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no memory. What "
+    "else\n"
     " * is wrong @_error says, and each run is that error, then. */\n"
     "COMPILED_API @_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void "
     "*ctx);\n"
@@ -129,13 +129,15 @@ static const char opencl_device[] =
 
 static const char tensors_type[] =
     "/* A tensor of a run. */\ntypedef struct @_tensor {\n"
-    "  const void *data; /* contiguous, row-major; F16, BF16 and 8-bit floats are their bits, BOOL\n"
+    "  const void *data; /* contiguous, row-major; F16, BF16 and 8-bit floats are their bits, "
+    "BOOL\n"
     "                       is a byte, 0 or 1 */\n"
     "  int64_t dims[8];  /* as many as it has; the others are not read */\n} @_tensor;\n\n";
 
 static const char tensors_run[] =
     " * method: one of these; NULL: the first. Sizes in words are the caller's, the same wherever\n"
-    " * the word stands; those of \"?\" follow. All of outputs is filled in: dims, and data, which is\n"
+    " * the word stands; those of \"?\" follow. All of outputs is filled in: dims, and data, which "
+    "is\n"
     " * the model's until its next call. State is kept from run to run. 0: good; else nothing is\n"
     " * filled in. */\n"
     "COMPILED_API int @_run(@_model *m, const char *method, const @_tensor *inputs,\n"

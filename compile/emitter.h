@@ -18,7 +18,7 @@ typedef struct emitter {
   const char *source;  /* of what a loop carries: the expression for where the first of them is, or
                           NULL */
   const test_output *kept; /* borrowed, or NULL */
-  emitted *used;         /* borrowed */
+  emitted *used;           /* borrowed */
   form_list forms;
   size_t form_bytes, scratch_bytes; /* as one thread has them, on any processor */
   text functions;                   /* owned: one for each command */

@@ -39,7 +39,8 @@ bool is_library_name(const char *name) {
 /* ---------------------------------------------------------------- the header */
 
 const char library_verify_comment[] =
-    "/* 0: another model gives the results of drawn inputs that were kept when it was compiled. */\n";
+    "/* 0: another model gives the results of drawn inputs that were kept when it was compiled. "
+    "*/\n";
 
 void library_describe_name(const char *name, text *to) {
   for (const char *c = name; *c; c++)

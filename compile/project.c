@@ -284,8 +284,7 @@ static clave_status make_model(const compile_plan *plan, const compile_options *
   clave_status st = NULL;
   if (o->verify) kept = calloc((size_t)plan->g->method->outputs.count + 1, sizeof *kept);
   if (o->verify && !kept) return status_no_memory();
-  if (kept)
-    st = self_test_run(plan->prog, o, plan->x, plan->constants, plan->method, kept, NULL);
+  if (kept) st = self_test_run(plan->prog, o, plan->x, plan->constants, plan->method, kept, NULL);
   if (!st) st = emit_model(plan, o, kept, model, used);
   free(kept);
   return st;

@@ -12,8 +12,8 @@ typedef struct test_output {
 
 /* Where programs run that are carried: the CPU backend as it is. */
 typedef struct test_bench {
-  backend *cpu;         /* owned */
-  executable *x;        /* owned */
+  backend *cpu;          /* owned */
+  executable *x;         /* owned */
   constant_store *store; /* owned */
 } test_bench;
 clave_status test_bench_create(const program *p, test_bench *out) STATUS_CHECK;

@@ -132,6 +132,10 @@ typedef struct clave_device_options {
   const char *kernel_dir; /* kernels' sources; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
   void *message_ctx;
+  const void *binaries; /* of clave_device_save_binaries, borrowed while the device lives, aligned
+                           to 8 bytes: kernels are taken from there, ahead of the cache. Those of
+                           another device, driver or version are left alone, with a note */
+  size_t binaries_size; /* bytes */
 } clave_device_options;
 
 /* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL:
@@ -144,6 +148,10 @@ CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_op
  * thread. Gives the same device; takes NULL. */
 CLAVE_API clave_device *clave_device_retain(clave_device *device);
 CLAVE_API void clave_device_destroy(clave_device *device);
+/* A file of the binaries of the kernels that have run on the device in this process, for processes
+ * that begin without a cache. UNSUPPORTED: its driver has none, or it is no OpenCL device. */
+CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
+                                                  const char *path) CLAVE_CHECK;
 /* Of the preferred one. Its texts are borrowed from the device. */
 CLAVE_API clave_status clave_device_get_info(const clave_device *device,
                                              clave_device_info *info) CLAVE_CHECK;

@@ -164,7 +164,8 @@ static clave_status take_methods(model *m) {
 static clave_status load(model *m) {
   m->info = (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
   TRY(mem_pool_create(&m->pool));
-  TRY(carried_status(clave_program_load_bytes(carried.clv, carried.size, carried.name, &m->program)));
+  TRY(carried_status(
+      clave_program_load_bytes(carried.clv, carried.size, carried.name, &m->program)));
   return take_methods(m);
 }
 
@@ -199,7 +200,8 @@ static clave_status set_fixed(model *m) {
   for (int i = 0; i < m->n_fixed; i++) {
     fixed_scalar *f = &m->fixed[i];
     const clave_tensor value = clave_tensor_make(f->type, 0, NULL, f->value);
-    TRY(carried_status(clave_session_set_input(m->session, m->methods[f->method].name, f->index, &value)));
+    TRY(carried_status(
+        clave_session_set_input(m->session, m->methods[f->method].name, f->index, &value)));
   }
   return NULL;
 }

@@ -31,7 +31,9 @@ typedef struct carried_program {
   const carried_scalar *scalars; /* (n_scalars) */
   int n_scalars;
   int allow_custom_kernels;
-  int is_library;    /* else an executable */
+  int is_library;                /* else an executable */
+  const unsigned char *binaries; /* binaries.S: as clave_device_options has them; NULL: none */
+  size_t binaries_size;
   model_tests tests; /* by method, as `method` says */
 } carried_program;
 extern const carried_program carried;

@@ -9,9 +9,9 @@
 
 /* Of whole programs: what the roundings of many ops amount to. */
 static double share_of(dtype t) {
-  static const double shares[] = {[DTYPE_F32] = 1e-3,     [DTYPE_F64] = 1e-6,
-                                  [DTYPE_F16] = 1e-2,     [DTYPE_BF16] = 5e-2,
-                                  [DTYPE_F8_E4M3] = 0.25, [DTYPE_F8_E5M2] = 0.5};
+  static const double shares[] = {
+      [DTYPE_F32] = 1e-3,  [DTYPE_F64] = 1e-6,     [DTYPE_F16] = 1e-2,
+      [DTYPE_BF16] = 5e-2, [DTYPE_F8_E4M3] = 0.25, [DTYPE_F8_E5M2] = 0.5};
   return dtype_has_fractions(t) ? shares[t] : 0;
 }
 

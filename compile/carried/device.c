@@ -50,8 +50,12 @@ clave_status carried_status(clave_status of_library) {
 
 clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
                           clave_device **out) {
-  const clave_device_options o = {
-      .size = sizeof o, .n_threads = n_threads, .message = note, .message_ctx = ctx};
+  const clave_device_options o = {.size = sizeof o,
+                                  .n_threads = n_threads,
+                                  .message = note,
+                                  .message_ctx = ctx,
+                                  .binaries = carried.binaries,
+                                  .binaries_size = carried.binaries_size};
   const char *spec;
   *out = NULL;
   TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));

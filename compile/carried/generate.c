@@ -38,6 +38,8 @@ static int answer(int argc, char *const *argv, page *out) {
   defaults.model.program = carried.name;
   defaults.model.clv = carried.clv;
   defaults.model.clv_size = carried.size;
+  defaults.model.binaries = carried.binaries;
+  defaults.model.binaries_size = carried.binaries_size;
   defaults.model.allow_custom_kernels = carried.allow_custom_kernels != 0;
   c.name = tool_name();
   c.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";

@@ -33,8 +33,7 @@ static int answer(text_library *l, clave_status st) {
 }
 
 static clave_status start(text_library *l, carried_note note, void *ctx) {
-  const clave_llm_options o = {
-      .size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
+  const clave_llm_options o = {.size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
   const clave_session_options s = {.size = sizeof s,
                                    .allow_custom_kernels = carried.allow_custom_kernels != 0};
   const clave_llm_conversation_options talk = {.size = sizeof talk, .session = &s};

@@ -53,9 +53,9 @@ static clave_status compare_elements(const model_info *info, const model_argumen
                    bytes, kept->size, info->tests.processor);
   if (!info->tests.is_close((int)a->type, bytes / dtype_size(a->type), data, kept->data, &is_close))
     return status_no_memory();
-  return is_close ? NULL
-                  : INVALID("output '%s' differs from the CPU backend's by more than rounding",
-                            a->name);
+  return is_close
+             ? NULL
+             : INVALID("output '%s' differs from the CPU backend's by more than rounding", a->name);
 }
 
 static clave_status compare_output(const model_info *info, const model_test *test,

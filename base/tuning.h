@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/encoding.h"
 #include "base/status.h"
 
 /* Bytes with the NUL; and the most rows of a table. */
@@ -76,6 +77,8 @@ tuning_key tuning_key_begin(const tuning *t, const variant_choices *c);
 /* "m=64", "a=f32", behind a space. */
 void tuning_key_int(tuning_key *k, const char *name, int64_t v);
 void tuning_key_text(tuning_key *k, const char *name, const char *v);
+/* "NAME=int4:32:zeros"; nothing of what is plain. */
+void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e);
 
 /* A family's table, and what its variants are asked about. */
 typedef struct variants {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encoding.h"
 #include "base/hash.h"
 #include "base/tuning.h"
 
@@ -26,6 +27,11 @@ void tuning_key_int(tuning_key *k, const char *name, int64_t v) {
   if (!k->is_wanted) return;
   (void)snprintf(number, sizeof number, "%" PRId64, v);
   tuning_key_text(k, name, number);
+}
+
+void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e) {
+  char text[64];
+  if (k->is_wanted && e->kind) tuning_key_text(k, name, encoding_text(e, text, sizeof text));
 }
 
 static void finish_key(const tuning_key *k, char out[TUNING_KEY]) {

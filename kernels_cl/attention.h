@@ -278,8 +278,10 @@ static inline some_rows take_sequence(const some_rows *all, int begin, key_range
     const int with = l < all->n ? l : all->n - 1;
     const bool mine = with >= begin && with < rows.n;
     rows.last[l] = mine ? (index_t)clamp(position[rows.query[l]], 0L, (long)n_keys - 1) : -1;
-    rows.least = min(rows.least, rows.last[l]);
-    rows.most = max(rows.most, rows.last[l]);
+    if (mine) {
+      rows.least = min(rows.least, rows.last[l]);
+      rows.most = max(rows.most, rows.last[l]);
+    }
   }
   seen->pages = page_table + of * (long)most_pages;
   seen->n = rows.most + 1;

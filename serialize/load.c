@@ -6,8 +6,6 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-enum { CLV_ALIGNMENT = 4096 };
-
 /* What people hand us instead of a program, by its first bytes. */
 static const struct {
   size_t offset;
@@ -109,11 +107,13 @@ static clave_status load_file(program *p, const char *path, const char *consts) 
   return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);
 }
 
-static clave_status refuse_folder(const char *path) {
+static clave_status open_program(const char *path, file_map *out) {
+  clave_status st = file_map_open(path, out);
+  if (!st || !folder_exists(path)) return st;
+  status_free(st);
   return INVALID(
-      "%s: is a folder, expected a .clv or .json program; python -m clave.llm.export makes one of "
-      "a "
-      "Hugging Face model's folder",
+      "%s: is a folder, expected a .clv or .json program; "
+      "python -m clave.llm.export makes one of a Hugging Face model's folder",
       path);
 }
 
@@ -145,8 +145,7 @@ clave_status program_load(const char *path, const char *consts, program **out) {
   program *p;
   *out = NULL;
   TRY(program_new(&p));
-  clave_status st = folder_exists(path) ? refuse_folder(path) : NULL;
-  if (!st) st = file_map_open(path, &p->maps[0]);
+  clave_status st = open_program(path, &p->maps[0]);
   if (!st) st = status_while(load_file(p, path, consts), "%s", path);
   if (st) {
     program_destroy(p);

@@ -77,7 +77,8 @@ static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
                                     .k = taps,
                                     .type = p->type,
                                     .b_type = p->type,
-                                    .a_is_packed = p->is_packed});
+                                    .a_is_packed = p->is_packed,
+                                    .encoding = p->encoding});
 }
 
 static clave_status record_conv(cpu_recorder *r, const conv_form *f) {

@@ -21,6 +21,7 @@ gemm_cut choose_cut(cpu_recorder *r, const cut_sizes *z) {
   tuning_key_text(&k, "op", z->op);
   tuning_key_text(&k, "type", dtype_name(z->type));
   tuning_key_text(&k, "b", dtype_name(z->b_type));
+  tuning_key_encoding(&k, "encoding", &z->encoding);
   tuning_key_int(&k, "batches", z->batches);
   tuning_key_int(&k, "m", z->m);
   tuning_key_int(&k, "n", z->n);

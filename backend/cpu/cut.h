@@ -10,6 +10,7 @@ typedef struct cut_sizes {
   int64_t batches, m, n, k;
   dtype type, b_type;
   bool a_is_packed, b_is_packed;
+  encoding encoding; /* of the one of them that may have one */
 } cut_sizes;
 gemm_cut choose_cut(cpu_recorder *r, const cut_sizes *z);
 

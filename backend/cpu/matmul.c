@@ -39,7 +39,8 @@ static gemm_cut cut_product(cpu_recorder *r, const matmul_args *p) {
                                                        .k = p->k,
                                                        .type = p->type,
                                                        .b_type = p->b_type,
-                                                       .b_is_packed = p->is_packed})
+                                                       .b_is_packed = p->is_packed,
+                                                       .encoding = p->encoding})
                           : (gemm_cut){0};
 }
 

@@ -213,7 +213,7 @@ static void add_tensor(tuning_key *k, const char *name, const tensor *t) {
   (void)snprintf(value, sizeof value, "%s%s", dtype_name(t->type),
                  tensor_shape_text(t, shape, sizeof shape));
   tuning_key_text(k, name, value);
-  if (t->encoding.kind) tuning_key_int(k, "bits", t->encoding.bits);
+  tuning_key_encoding(k, "encoding", &t->encoding);
 }
 
 /* More threads than a node's work is worth slow it down. */

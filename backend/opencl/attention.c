@@ -186,7 +186,6 @@ static void launch_types(launch *l, const attention *a) {
   launch_define(l, "CACHED", a->cache != NULL);
   launch_define(l, "WINDOWED", a->cache && a->cache->window > 0);
   launch_define(l, "PAGED", a->pages != NULL);
-  if (a->pages && tensor_numel(&a->f.k->t) > INT32_MAX / 2) launch_wide(l);
 }
 
 static clave_status launch_attention(cl_recorder *s, const node *n, const attention *a) {

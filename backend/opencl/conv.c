@@ -112,6 +112,7 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
   if (!k.is_wanted) return k;
   tuning_key_text(&k, f->transposed ? "transposed" : "x", dtype_name(f->x->t.type));
   tuning_key_text(&k, "weight", dtype_name(f->weight->t.type));
+  tuning_key_encoding(&k, "encoding", &f->weight->t.encoding);
   tuning_key_int(&k, "images", f->images);
   tuning_key_int(&k, "groups", f->groups);
   tuning_key_int(&k, "channels", f->channels);

@@ -25,9 +25,10 @@ static int lanes_of(const gemm *g) {
 }
 
 /* More rows than those on GPUs. */
-static clave_status multiply_tiles(const gemm *g) {
+static clave_status multiply_tiles(const gemm *g, const code_panels *none) {
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/matmul_encoded.cl */
   launch l;
+  (void)none;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_encoded_args){.a = buffer_arg(g->f.a),
                                          .a_batch = strides_arg(&g->f.batch_a),
@@ -52,12 +53,13 @@ static clave_status multiply_tiles(const gemm *g) {
   return launch_run(&l, 3, global, local);
 }
 
-static clave_status multiply_few(const gemm *g) {
+static clave_status multiply_few(const gemm *g, const code_panels *none) {
   bool is_cpu = recorder_traits(g->s)->is_cpu;
   int rows = rows_at_once(g), lanes = lanes_of(g);
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = is_cpu ? max_i64(1, min_i64(64, g->f.n * g->f.batches / wanted)) : 1;
   launch l;
+  (void)none;
   gemm_begin(&l, g);
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows);
@@ -104,31 +106,51 @@ static encoded_kind choose(const gemm *g) {
   return gemm_packed_usable(g) ? BY_PACKED : BY_FEW;
 }
 
-static const char *const encoded_variants[] = {"dots", "codes", "packed", "few", "tiles"};
+static bool takes_codes(const gemm *g, code_panels *p) {
+  enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
+  return g->f.m <= MOST_CODES && gemm_codes_usable(g, p);
+}
+
+static bool takes_packed(const gemm *g, code_panels *none) {
+  (void)none;
+  return gemm_packed_usable(g);
+}
+
+static bool takes_any(const gemm *g, code_panels *none) {
+  (void)g;
+  (void)none;
+  return true;
+}
+
+static bool takes_tiles(const gemm *g, code_panels *none) {
+  (void)none;
+  return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
+}
+
+static clave_status multiply_packed(const gemm *g, const code_panels *none) {
+  (void)none;
+  return gemm_packed(g);
+}
+
+/* usable: says which panels `multiply` takes, if it takes any. */
+static const struct encoded_variant {
+  const char *name;
+  bool (*usable)(const gemm *g, code_panels *p);
+  clave_status (*multiply)(const gemm *g, const code_panels *p);
+} encoded_variants[] = {[BY_DOTS] = {"dots", gemm_dots_usable, gemm_dots},
+                        [BY_CODES] = {"codes", takes_codes, gemm_codes_rows},
+                        [BY_PACKED] = {"packed", takes_packed, multiply_packed},
+                        [BY_FEW] = {"few", takes_any, multiply_few},
+                        [BY_TILES] = {"tiles", takes_tiles, multiply_tiles}};
 
 static bool is_usable(const void *ctx, int i) {
-  enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
-  const gemm *g = ctx;
   code_panels p;
-  switch ((encoded_kind)i) {
-    case BY_DOTS:
-      return gemm_dots_usable(g, &p);
-    case BY_CODES:
-      return g->f.m <= MOST_CODES && gemm_codes_usable(g, &p);
-    case BY_PACKED:
-      return gemm_packed_usable(g);
-    case BY_FEW:
-      return true;
-    case BY_TILES:
-      return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
-  }
-  return false;
+  return encoded_variants[i].usable(ctx, &p);
 }
 
 static encoded_kind choose_variant(const gemm *g) {
-  char e[64];
   tuning_key k = gemm_key(g);
-  if (k.is_wanted) tuning_key_text(&k, "encoding", encoding_text(&g->f.b->t.encoding, e, sizeof e));
+  tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
   const variants all = {.family = "encoded matmul",
                         .rows = encoded_variants,
                         .row_size = sizeof *encoded_variants,
@@ -138,12 +160,11 @@ static encoded_kind choose_variant(const gemm *g) {
   return (encoded_kind)recorder_choose(g->s, &all, &k, (int)choose(g));
 }
 
+/* Groups of rows are multiplied as they lie where digits do not do. */
 clave_status gemm_encoded(const gemm *g) {
-  code_panels p;
-  if (g->grouped) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g);
-  encoded_kind kind = choose_variant(g);
-  if (kind == BY_DOTS) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g);
-  if (kind == BY_CODES) return gemm_codes_usable(g, &p) ? gemm_codes_rows(g, &p) : multiply_few(g);
-  if (kind == BY_PACKED) return gemm_packed(g);
-  return kind == BY_TILES ? multiply_tiles(g) : multiply_few(g);
+  code_panels p = {0};
+  if (g->grouped) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g, &p);
+  const struct encoded_variant *v = &encoded_variants[choose_variant(g)];
+  (void)v->usable(g, &p);
+  return v->multiply(g, &p);
 }

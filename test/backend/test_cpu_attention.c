@@ -21,12 +21,14 @@ typedef struct shape {
   bool causal, empty_nan;
   dtype mask; /* BOOL, F32 or, for none, I64 */
   double masked;
+  dtype cache; /* of k and v: F16 or BF16; else F32 */
 } shape;
 
 typedef struct operands {
   float q[MOST], k[MOST], v[MOST], mask[MOST], out[MOST];
-  double wide[5][MOST]; /* the same, in that order */
-  uint8_t seen[MOST];   /* a BOOL mask */
+  double wide[5][MOST];     /* the same, in that order */
+  uint8_t seen[MOST];       /* a BOOL mask */
+  uint16_t halves[2][MOST]; /* k and v, where they are narrow */
 } operands;
 
 static ktensor tensor_of(void *data, dtype t, int64_t heads, int64_t rows, int64_t size) {
@@ -42,12 +44,24 @@ static void fill(float *x, double *wide, uint32_t seed) {
   }
 }
 
+/* Rounds k and v to the type of the cache. */
+static void narrow(const shape *s, operands *x) {
+  for (int of = 0; of < 2; of++)
+    for (int i = 0; i < MOST; i++) {
+      const float v = of ? x->v[i] : x->k[i];
+      const bool is_f16 = s->cache == DTYPE_F16;
+      const uint16_t h = x->halves[of][i] = is_f16 ? f32_to_f16(v) : f32_to_bf16(v);
+      x->wide[1 + of][i] = (double)(is_f16 ? f16_to_f32(h) : bf16_to_f32(h));
+    }
+}
+
 /* With a row of the mask that hides everything. */
 static operands *make_operands(const shape *s) {
   operands *x = calloc(1, sizeof *x);
   assert_non_null(x);
-  float *narrow[] = {x->q, x->k, x->v, x->mask};
-  for (uint32_t i = 0; i < 4; i++) fill(narrow[i], x->wide[i], i + 1);
+  float *floats[] = {x->q, x->k, x->v, x->mask};
+  for (uint32_t i = 0; i < 4; i++) fill(floats[i], x->wide[i], i + 1);
+  if (s->cache) narrow(s, x);
   for (int64_t i = 0; i < MOST; i++) {
     const bool hidden = i / s->keys % s->queries == 1;
     x->seen[i] = !hidden && x->mask[i] > -0.5F;
@@ -75,6 +89,10 @@ static attention_args args_of(const shape *s, operands *x, dtype t) {
   if (s->mask == DTYPE_F32)
     a.mask = tensor_of(wide ? (void *)x->wide[3] : x->mask, t, heads, s->queries, s->keys);
   if (a.mask.data) a.mask.strides[0] = 0;
+  if (s->cache && !wide) {
+    a.k = tensor_of(x->halves[0], s->cache, KV, s->keys, s->head_dim);
+    a.v = tensor_of(x->halves[1], s->cache, KV, s->keys, s->v_dim);
+  }
   return a;
 }
 
@@ -124,7 +142,14 @@ static const shape shapes[] = {{1, 16, 128, 64, 64, .mask = DTYPE_I64},
                                {2, 20, 200, 1, 300, .mask = DTYPE_BOOL, .masked = -0.5},
                                {4, 9, 257, 16, 16, .mask = DTYPE_F32},
                                {4, 9, 257, 16, 16, .empty_nan = true, .mask = DTYPE_F32},
-                               {1, 200, 200, 8, 8, .causal = true, .mask = DTYPE_F32}};
+                               {1, 200, 200, 8, 8, .causal = true, .mask = DTYPE_F32},
+                               {1, 5, 70, 33, 9, .mask = DTYPE_I64},
+                               {2, 4, 90, 64, 100, .causal = true, .mask = DTYPE_F32},
+                               {9, 1, 131, 21, 67, .mask = DTYPE_I64},
+                               {3, 2, 75, 16, 130, .mask = DTYPE_I64, .cache = DTYPE_F16},
+                               {9, 1, 131, 21, 67, .mask = DTYPE_I64, .cache = DTYPE_F16},
+                               {9, 1, 131, 21, 67, .mask = DTYPE_I64, .cache = DTYPE_BF16},
+                               {2, 20, 140, 37, 18, .mask = DTYPE_I64, .cache = DTYPE_BF16}};
 
 static void test_shapes(void **state) {
   (void)state;
@@ -161,23 +186,28 @@ static void test_hidden(void **state) {
   }
 }
 
+static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
+  float q = 0;
+  kernel_context ctx = {.n_threads = n_threads};
+  size_t before = 0;
+  for (int64_t n = 1; n < 200; n++) {
+    const attention_cached_args a = {.q = tensor_of(&q, DTYPE_F32, 3 * share, n, 16),
+                                     .sizes = {1, 3, share, n, n_keys, 16, 16},
+                                     .room = n};
+    const size_t bytes = kernel_attention_cached.scratch(&ctx, &a);
+    assert_true(bytes >= before);
+    before = bytes;
+  }
+}
+
 /* A piece with fewer queries than were planned for takes no more memory. */
 static void test_scratch(void **state) {
   (void)state;
-  float q = 0;
-  for (int n_threads = 1; n_threads <= 9; n_threads++)
-    for (int64_t n_keys = 1; n_keys < 100000; n_keys = n_keys * 3 + 1) {
-      kernel_context ctx = {.n_threads = n_threads};
-      size_t before = 0;
-      for (int64_t n = 1; n < 200; n++) {
-        const attention_cached_args a = {.q = tensor_of(&q, DTYPE_F32, 6, n, 16),
-                                         .sizes = {1, 3, 2, n, n_keys, 16, 16},
-                                         .room = n};
-        const size_t bytes = kernel_attention_cached.scratch(&ctx, &a);
-        assert_true(bytes >= before);
-        before = bytes;
-      }
-    }
+  static const int64_t shares[] = {1, 2, 9, 20, 71};
+  for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+    for (int n_threads = 1; n_threads <= 9; n_threads++)
+      for (int64_t n_keys = 1; n_keys < 100000; n_keys = n_keys * 3 + 1)
+        check_scratch(n_threads, shares[i], n_keys);
 }
 
 int main(void) {

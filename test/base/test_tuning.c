@@ -129,6 +129,25 @@ static void test_choices(void **state) {
   tuning_destroy(first);
 }
 
+/* What is encoded otherwise has another key; what is plain is not named. */
+static void test_encoded_keys(void **state) {
+  (void)state;
+  static const char *const texts[] = {"int4:32", "int4:64", "int4:32:zeros", "Q4_0", "Q4_K"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    variant_choices c = {.n = 0};
+    char expected[64];
+    encoding e;
+    assert_true(encoding_parse(texts[i], &e));
+    tuning_key k = tuning_key_begin(NULL, &c), none = tuning_key_begin(NULL, NULL);
+    tuning_key_encoding(&k, "plain", &(encoding){0});
+    tuning_key_encoding(&k, "b", &e);
+    tuning_key_encoding(&none, "b", &e);
+    (void)snprintf(expected, sizeof expected, "b=%s", texts[i]);
+    assert_string_equal(k.text, expected);
+    assert_string_equal(none.text, "");
+  }
+}
+
 /* Keys that are too long differ where they are alike at first, and can be rows. */
 static void test_long_keys(void **state) {
   (void)state;
@@ -313,6 +332,7 @@ int main(void) {
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_encoded_keys),
       cmocka_unit_test(test_long_keys),
       cmocka_unit_test_setup_teardown(test_merged, setup, teardown),
       cmocka_unit_test_setup_teardown(test_own_rows_alone, setup, teardown),

@@ -107,6 +107,8 @@ def cases():
     yield paged("split", many, [(620, 0), (2, 1)], table=long, **sizes)
     yield paged("split_of_one", many[:620], [(620, 0)], table=long[:1], cache=I8, **sizes)
     yield paged("split_of_some", many, whole((0, 620, 9), (1, 2, 4)), table=long, window=300, **sizes)
+    sizes |= {"heads": 20}
+    yield paged("one_among_many", many, [*whole((0, 620, 9)), (2, 1)], table=long, **sizes)
     batch = tuple((i,) for i in range(40))
     yield paged("batch", whole(*((i, 0, 3) for i in range(40))), [(3, i) for i in range(40)], pages=40, table=batch)
     yield from isolated()

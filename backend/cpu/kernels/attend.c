@@ -322,9 +322,10 @@ static bool has_panels(const attention *p) {
          p->sizes.n_keys > 0 && p->sizes.v_dim > 0;
 }
 
+/* A piece of fewer queries may have no panels: then it has few rows, or one query. */
 size_t attend_scratch(const kernel_context *ctx, const attention *p) {
   const bool panels = has_panels(p);
-  const heads h = make_heads(ctx, p, panels ? MOST_ROWS : count_rows(p));
+  const heads h = make_heads(ctx, p, panels ? larger(MOST_ROWS, p->sizes.share) : count_rows(p));
   const size_t bytes = slots_bytes(ctx, h.n_tasks, h.work, h.scratch_size),
                more = panels ? attend_panels_scratch(ctx, p) : 0;
   return bytes > more ? bytes : more;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/attend_kernels.h"
+#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -165,9 +166,9 @@ static void fill_block(work *w, int64_t at) {
   fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
 }
 
-/* Asks for rows [j, end), into the second-level cache. */
+/* Asks for rows [j, end). */
 static void ask_for_rows(const key_rows *r, int64_t j, int64_t end) {
-  enum { LINE = 64 /* bytes */, SECOND_LEVEL = 2 };
+  enum { LINE = 64 /* bytes */ };
   const ktensor *t = r->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
                 bytes = t->dims[t->rank - 1] * size;
@@ -175,8 +176,7 @@ static void ask_for_rows(const key_rows *r, int64_t j, int64_t end) {
     const char *x = element_at(t->data, t->type, place_row(r, t, r->at, j, &run));
     run = least(run, end - j);
     for (int64_t i = 0; i < run; i++)
-      for (int64_t b = 0; b < bytes; b += LINE)
-        __builtin_prefetch(x + i * step + b, 0, SECOND_LEVEL);
+      for (int64_t b = 0; b < bytes; b += LINE) ask_for(x + i * step + b, 0);
   }
 }
 

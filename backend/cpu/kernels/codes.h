@@ -5,6 +5,13 @@
 #include "backend/cpu/kernels/gemm.h"
 #include "base/code_panels.h"
 
+/* 1: built into a program whose products read no codes and round nothing: what only those need is
+ * not referred to, and the linker leaves it out. */
+#ifndef KERNEL_PLAIN
+#define KERNEL_PLAIN 0
+#endif
+static inline bool is_encoded(const encoding *e) { return !KERNEL_PLAIN && e->kind; }
+
 /* Makes the panels of b, n rows of k > 0 elements. */
 size_t codes_panels_bytes(const code_panels *p, int64_t n);
 void codes_pack(const kernel_context *ctx, const encoding *e, const void *b, int64_t n, int64_t k,

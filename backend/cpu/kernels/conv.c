@@ -8,21 +8,12 @@
 
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/depthwise.h"
+#include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
-enum {
-  MULTIPLIES_PER_THREAD = 128 * 1024,
-  MOST_SETS = 64,          /* of taps that are packed */
-  DECODE_GRAIN = 16 * 1024 /* elements */
-};
-
-/* As in matmul.c. */
-#ifndef KERNEL_PLAIN
-#define KERNEL_PLAIN 0
-#endif
-static bool is_encoded(const conv_args *p) { return !KERNEL_PLAIN && p->encoding.kind; }
+enum { MULTIPLIES_PER_THREAD = 128 * 1024, MOST_SETS = 64 /* of taps that are packed */ };
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
@@ -101,8 +92,7 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
 static void widen_weight(const void *user, int64_t group, int64_t row, int64_t rows, int64_t k,
                          int64_t kn, int64_t height, float *to) {
   const conv_part *a = user;
-  codes_product codes = {.panels = a->packed};
-  (void)code_panels_of(&a->p->encoding, a->p->channels * tap_count(a), &codes.of);
+  const codes_product codes = {.panels = a->packed, .of = a->codes};
   codes_strips(&codes, group * a->p->outputs + row, rows, k, kn, height, to);
 }
 
@@ -303,7 +293,7 @@ static kgemm gemm_of(const conv_part *a) {
                  .user = a,
                  .packed_a = a->packed,
                  .a_is_packed = p->is_packed,
-                 .strips_a = is_encoded(p) ? widen_weight : NULL,
+                 .strips_a = is_encoded(&p->encoding) ? widen_weight : NULL,
                  .a_type = p->weight_type,
                  .cut = p->cut};
 }
@@ -369,18 +359,6 @@ static const void *packed_taps(const conv_part *a) {
   return at;
 }
 
-static conv_part make_part(const conv_args *p, int64_t i) {
-  conv_part a = {.p = p, .c = compute_class_of(p->type)};
-  int64_t phase[CONV_DIMS];
-  split_index(i, p->dims[1].phases, p->dims[2].phases, phase);
-  for (int d = 0; d < CONV_DIMS; d++)
-    a.d[d] = p->transposed ? phase_window(&p->dims[d], phase[d]) : whole_window(&p->dims[d]);
-  if (p->is_packed) a.packed = packed_taps(&a);
-  return a;
-}
-
-/* ---------------------------------------------------------------- codes that are not in panels */
-
 static int64_t weight_rows(const conv_args *p) {
   return p->groups * (p->transposed ? p->channels : p->outputs);
 }
@@ -388,31 +366,36 @@ static int64_t weight_row(const conv_args *p) {
   return (p->transposed ? p->outputs : p->channels) * kernel_size(p);
 }
 
-static bool decodes(const conv_args *p) { return is_encoded(p) && !p->is_packed; }
+static conv_part make_part(const conv_args *p, int64_t i) {
+  conv_part a = {.p = p, .c = compute_class_of(p->type)};
+  int64_t phase[CONV_DIMS];
+  split_index(i, p->dims[1].phases, p->dims[2].phases, phase);
+  for (int d = 0; d < CONV_DIMS; d++)
+    a.d[d] = p->transposed ? phase_window(&p->dims[d], phase[d]) : whole_window(&p->dims[d]);
+  if (p->is_packed) a.packed = packed_taps(&a);
+  if (p->is_packed && is_encoded(&p->encoding))
+    (void)code_panels_of(&p->encoding, weight_row(p), &a.codes);
+  return a;
+}
+
+/* ---------------------------------------------------------------- codes that are not in panels */
+
+static bool decodes(const conv_args *p) { return is_encoded(&p->encoding) && !p->is_packed; }
 
 static size_t decoded_bytes(const conv_args *p) {
   if (!decodes(p)) return 0;
   return ((size_t)(weight_rows(p) * weight_row(p)) * sizeof(float) + 63) / 64 * 64;
 }
 
-typedef struct decoding {
-  const conv_args *p;
-  float *to;
-} decoding;
-
-static void decode_rows(void *ctx, int64_t begin, int64_t end) {
-  const decoding *d = ctx;
-  const encoding *e = &d->p->encoding;
-  int64_t n = weight_row(d->p);
-  for (int64_t r = begin; r < end; r++) {
-    code_bytes row = (code_bytes)d->p->weight + (size_t)r * encoding_row_bytes(e, n);
-    float x[DECODED_AT_ONCE];
-    for (int64_t at = 0; at < n; at += DECODED_AT_ONCE) {
-      int64_t some = n - at < DECODED_AT_ONCE ? n - at : DECODED_AT_ONCE;
-      encoding_decode(e, row, n, at / DECODED_AT_ONCE, x);
-      memcpy(d->to + r * n + at, x, (size_t)some * sizeof *x);
-    }
-  }
+static void decode(const kernel_context *ctx, const conv_args *p, void *to) {
+  const dequantize_args rows = {.x = p->weight,
+                                .out = to,
+                                .type = DTYPE_F32,
+                                .encoding = p->encoding,
+                                .rows = weight_rows(p),
+                                .row = weight_row(p),
+                                .n_picks = weight_rows(p)};
+  (void)kernel_dequantize.run(ctx, &rows);
 }
 
 /* The same with plain floats for a weight, which lie in `to`. */
@@ -442,9 +425,7 @@ static bool conv(const kernel_context *ctx, const void *args) {
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !memory) return false;
   if (decodes(args)) {
-    decoding d = {args, (float *)(void *)memory};
-    ctx->parallel_for(ctx->pool, weight_rows(&p), DECODE_GRAIN / (weight_row(&p) + 1) + 1,
-                      decode_rows, &d);
+    decode(ctx, args, memory);
     p = decoded(args, memory);
   }
   for (int64_t i = 0; i < part_count(&p); i++) {
@@ -472,13 +453,14 @@ static bool panels_of(const conv_args *p, code_panels *of) {
 bool conv_packs(const conv_args *p) {
   code_panels of;
   if (conv_is_depthwise(p)) return false;
-  if (is_encoded(p)) return !p->transposed && weight_row(p) > 0 && panels_of(p, &of);
+  if (is_encoded(&p->encoding)) return !p->transposed && weight_row(p) > 0 && panels_of(p, &of);
   return set_count(p) <= MOST_SETS;
 }
 
 static size_t pack_bytes(const conv_args *p) {
   code_panels of;
-  if (is_encoded(p)) return panels_of(p, &of) ? codes_panels_bytes(&of, weight_rows(p)) : 0;
+  if (is_encoded(&p->encoding))
+    return panels_of(p, &of) ? codes_panels_bytes(&of, weight_rows(p)) : 0;
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
   return bytes;
@@ -492,7 +474,7 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
 static bool pack(const kernel_context *ctx, const void *args) {
   const conv_args *p = args;
   char *to = ctx->scratch(ctx->pool, pack_bytes(p));
-  if (to && is_encoded(p)) {
+  if (to && is_encoded(&p->encoding)) {
     codes_pack(ctx, &p->encoding, p->weight, weight_rows(p), weight_row(p), to);
     return true;
   }

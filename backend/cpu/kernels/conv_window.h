@@ -4,7 +4,7 @@
  * a tap one of the kernel. */
 #include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
-#include "base/encoding.h"
+#include "base/code_panels.h"
 #include "base/kernel.h"
 
 enum { CONV_DIMS = 3 };
@@ -44,6 +44,7 @@ typedef struct conv_part {
   compute_class c; /* what sums are computed in */
   window d[CONV_DIMS];
   const void *packed; /* its taps of the weight, where that is packed */
+  code_panels codes;  /* of a packed weight of codes */
 } conv_part;
 
 static inline int64_t in_size(const conv_args *p) {

@@ -46,13 +46,11 @@ void cpu_pretend(cpu_kind kind);
 /* "x86-64 avx512", "aarch64": what packed panels are as wide as. */
 const char *cpu_level_name(void);
 
-#if KERNEL_X86
 /* Asks for the line `ahead` bytes on, into the second-level cache: the first has as few places for
  * lines that are on their way as bound what memory gives (Zen 4: 24). */
 static inline void ask_for(const void *from, int ahead) {
   __builtin_prefetch((const char *)from + ahead, 0, 2);
 }
-#endif
 
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
  */

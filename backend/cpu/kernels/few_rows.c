@@ -21,35 +21,55 @@ static float dot_rest(int64_t from, int64_t k, const float *a, const float *b) {
   return sum;
 }
 
-TARGET_AVX2 static void dots_avx2(int64_t k, const float *a, int64_t lda, const float *b,
-                                  int64_t ldb, float *c, int64_t ldc) {
+/* A tile of up to DOTS_ROWS_AVX2 rows and DOTS_COLUMNS columns. */
+TARGET_AVX2 KERNEL_INLINE void tile_avx2(int rows, int columns, int64_t k, const float *a,
+                                         int64_t lda, const float *b, int64_t ldb, float *c,
+                                         int64_t ldc) {
   __m256 acc[DOTS_ROWS_AVX2][DOTS_COLUMNS];
 #pragma GCC unroll 2
-  for (int i = 0; i < DOTS_ROWS_AVX2; i++)
+  for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < DOTS_COLUMNS; j++) acc[i][j] = _mm256_setzero_ps();
   int64_t at = 0;
   for (; at + 8 <= k; at += 8) {
     __m256 x[DOTS_ROWS_AVX2];
 #pragma GCC unroll 2
-    for (int i = 0; i < DOTS_ROWS_AVX2; i++) x[i] = _mm256_loadu_ps(a + i * lda + at);
+    for (int i = 0; i < rows; i++) x[i] = _mm256_loadu_ps(a + i * lda + at);
 #pragma GCC unroll 4
-    for (int j = 0; j < DOTS_COLUMNS; j++) {
+    for (int j = 0; j < columns; j++) {
       __m256 y = _mm256_loadu_ps(b + j * ldb + at);
 #pragma GCC unroll 2
-      for (int i = 0; i < DOTS_ROWS_AVX2; i++) acc[i][j] = _mm256_fmadd_ps(x[i], y, acc[i][j]);
+      for (int i = 0; i < rows; i++) acc[i][j] = _mm256_fmadd_ps(x[i], y, acc[i][j]);
     }
   }
 #pragma GCC unroll 2
-  for (int i = 0; i < DOTS_ROWS_AVX2; i++) {
+  for (int i = 0; i < rows; i++) {
     /* the sums of four vectors, as one of four */
     __m256 s =
         _mm256_hadd_ps(_mm256_hadd_ps(acc[i][0], acc[i][1]), _mm256_hadd_ps(acc[i][2], acc[i][3]));
     float sums[DOTS_COLUMNS];
     _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
-    for (int j = 0; j < DOTS_COLUMNS; j++)
+    for (int j = 0; j < columns; j++)
       c[i * ldc + j] += sums[j] + dot_rest(at, k, a + i * lda, b + j * ldb);
   }
+}
+
+/* Some columns by all rows. */
+TARGET_AVX2 KERNEL_INLINE void strip_avx2(int64_t rows, int columns, int64_t k, const float *a,
+                                          int64_t lda, const float *b, int64_t ldb, float *c,
+                                          int64_t ldc) {
+  int64_t i = 0;
+  for (; i + DOTS_ROWS_AVX2 <= rows; i += DOTS_ROWS_AVX2)
+    tile_avx2(DOTS_ROWS_AVX2, columns, k, a + i * lda, lda, b, ldb, c + i * ldc, ldc);
+  if (i < rows) tile_avx2(1, columns, k, a + i * lda, lda, b, ldb, c + i * ldc, ldc);
+}
+
+TARGET_AVX2 static void dots_avx2(int64_t rows, int64_t columns, int64_t k, const float *a,
+                                  int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc) {
+  int64_t j = 0;
+  for (; j + DOTS_COLUMNS <= columns; j += DOTS_COLUMNS)
+    strip_avx2(rows, DOTS_COLUMNS, k, a, lda, b + j * ldb, ldb, c + j, ldc);
+  for (; j < columns; j++) strip_avx2(rows, 1, k, a, lda, b + j * ldb, ldb, c + j, ldc);
 }
 
 /* Sums of vectors 0 .. 3, each added in the same order. */
@@ -124,22 +144,6 @@ TARGET_AVX512 static void dots_avx512(int64_t rows, int64_t columns, int64_t k, 
 }
 #endif
 
-static void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float *c, int64_t ldc) {
-  int64_t full_rows = 0, full_columns = 0;
-#if KERNEL_X86
-  if (cpu_has_avx2()) {
-    full_rows = rows - rows % DOTS_ROWS_AVX2, full_columns = columns - columns % DOTS_COLUMNS;
-    for (int64_t j = 0; j < full_columns; j += DOTS_COLUMNS)
-      for (int64_t i = 0; i < full_rows; i += DOTS_ROWS_AVX2)
-        dots_avx2(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-  }
-#endif
-  for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = j < full_columns ? full_rows : 0; i < rows; i++)
-      c[i * ldc + j] += dot_f32(k, a + i * lda, b + j * ldb);
-}
-
 void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
                   const rows_in_place *b, float *c, int64_t ldc) {
 #if KERNEL_X86
@@ -147,8 +151,14 @@ void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int6
     dots_avx512(rows, columns, k, a, lda, b, c, ldc);
     return;
   }
+  if (cpu_has_avx2()) {
+    dots_avx2(rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+    return;
+  }
 #endif
-  dots_f32(rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+  const float *x = b->x;
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < rows; i++) c[i * ldc + j] += dot_f32(k, a + i * lda, x + j * b->ld);
 }
 
 /* ---------------------------------------------------------------- sums */

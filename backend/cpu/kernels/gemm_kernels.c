@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/vec4.h"
+
 typedef double vec2 __attribute__((vector_size(16)));
 
 /* ---------------------------------------------------------------- any processor */

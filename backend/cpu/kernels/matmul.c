@@ -23,12 +23,6 @@ enum {
   READS_PER_THREAD = 64 * 1024
 };
 
-/* 1: built into a program whose products read no codes and round nothing: what only those need is
- * not referred to, and the linker leaves it out. */
-#ifndef KERNEL_PLAIN
-#define KERNEL_PLAIN 0
-#endif
-static bool is_encoded(const matmul_args *p) { return !KERNEL_PLAIN && p->encoding.kind; }
 static bool is_rounded(const matmul_args *p) { return !KERNEL_PLAIN && p->rounds; }
 
 typedef struct product {
@@ -164,7 +158,7 @@ static const void *column_at(const product *q, int64_t column) {
 
 /* n of a column of b that is contiguous along k, as floats. */
 static void load_column(const product *q, int64_t column, int64_t k, int64_t n, float *to) {
-  if (is_encoded(q->p))
+  if (is_encoded(&q->p->encoding))
     decode_column(q, column, k, n, to, 1);
   else
     load_row(COMPUTE_F32, q->p->b_type, element_at(column_at(q, column), q->p->b_type, k), 1, n,
@@ -175,7 +169,7 @@ static void load_column(const product *q, int64_t column, int64_t k, int64_t n, 
 static void dot_columns(const product *q, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *p = q->p;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (rows_take(p->b_type) && !is_encoded(p)) {
+  if (rows_take(p->b_type) && !is_encoded(&p->encoding)) {
     const rows_in_place b = {p->b_type, column_at(q, column), p->b_n};
     dots_of_rows(p->m, n, p->k, q->a_rows, p->k, &b, sums[0], STRIP);
     return;
@@ -256,15 +250,16 @@ static bool has_few_rows(const matmul_args *p) {
 /* Panels of b are read as they are: always if they are floats, else unless so many rows read them
  * that it is worth making them floats first. */
 static bool reads_panels(const matmul_args *p) {
-  return p->is_packed && !is_encoded(p) && (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
+  return p->is_packed && !is_encoded(&p->encoding) &&
+         (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
 }
 
 /* Products of pairs of BF16. */
-static bool has_pairs(const matmul_args *p) { return is_rounded(p) && !is_encoded(p); }
+static bool has_pairs(const matmul_args *p) { return is_rounded(p) && !is_encoded(&p->encoding); }
 
 static gemm_pack packing_of_b(const matmul_args *p) {
-  if (p->is_packed) return is_encoded(p) ? pack_codes : pack_widened;
-  return is_encoded(p) ? pack_encoded : pack_b;
+  if (p->is_packed) return is_encoded(&p->encoding) ? pack_codes : pack_widened;
+  return is_encoded(&p->encoding) ? pack_encoded : pack_b;
 }
 
 static kgemm gemm_of(const product *q) {
@@ -290,8 +285,8 @@ static kgemm gemm_of(const product *q) {
 typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *p) {
-  if (is_rounded(p)) return is_encoded(p) ? WAY_DOTS : WAY_GEMM;
-  if (p->is_packed && is_encoded(p) && p->m <= codes_few_rows()) return WAY_CODES;
+  if (is_rounded(p)) return is_encoded(&p->encoding) ? WAY_DOTS : WAY_GEMM;
+  if (p->is_packed && is_encoded(&p->encoding) && p->m <= codes_few_rows()) return WAY_CODES;
   return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
 }
 
@@ -299,7 +294,8 @@ bool matmul_is_cut(const matmul_args *p) { return way_of(p) == WAY_GEMM; }
 
 static product make_product(const matmul_args *p) {
   product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};
-  if (p->is_packed && is_encoded(p)) (void)code_panels_of(&p->encoding, p->k, &q.codes.of);
+  if (p->is_packed && is_encoded(&p->encoding))
+    (void)code_panels_of(&p->encoding, p->k, &q.codes.of);
   return q;
 }
 
@@ -361,14 +357,14 @@ static bool has_one_b(const matmul_args *p) {
 bool matmul_packs(const matmul_args *p) {
   code_panels of;
   if (p->k == 0 || p->n == 0) return false;
-  if (is_encoded(p)) return code_panels_of(&p->encoding, p->k, &of);
+  if (is_encoded(&p->encoding)) return code_panels_of(&p->encoding, p->k, &of);
   return compute_class_of(p->type) == COMPUTE_F32 && has_one_b(p);
 }
 
 bool matmul_rounds(const matmul_args *p) {
   code_panels of;
   if (!matmul_packs(p)) return false;
-  if (!is_encoded(p)) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
+  if (!is_encoded(&p->encoding)) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
   return code_panels_of(&p->encoding, p->k, &of) && code_panels_take_rounded(&of);
 }
 
@@ -377,7 +373,7 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const matmul_args *p = args;
   const gemm_b b = b_of(p);
   code_panels of;
-  if (!is_encoded(p))
+  if (!is_encoded(&p->encoding))
     return kernel_scratch_size(is_rounded(p) ? pairs_b_bytes(&b) : gemm_b_bytes(&b));
   if (!code_panels_of(&p->encoding, p->k, &of)) return 0;
   return kernel_scratch_size(codes_panels_bytes(&of, p->n));
@@ -388,7 +384,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   const gemm_b b = b_of(p);
   char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
   if (!to) return false;
-  if (is_encoded(p))
+  if (is_encoded(&p->encoding))
     codes_pack(ctx, &p->encoding, p->b, p->n, p->k, to);
   else if (is_rounded(p))
     pairs_pack_b(ctx, &b, to);
@@ -410,8 +406,8 @@ enum { MOST_ROWS = 512 /* of a product: what bounds the scratch memory */ };
 /* Bytes of the panels of a matrix. */
 static size_t panels_bytes(const grouped_matmul_args *p) {
   code_panels of;
-  bool has_panels = !KERNEL_PLAIN && p->encoding.kind && p->n > 0 && p->k > 0 &&
-                    code_panels_of(&p->encoding, p->k, &of);
+  bool has_panels =
+      is_encoded(&p->encoding) && p->n > 0 && p->k > 0 && code_panels_of(&p->encoding, p->k, &of);
   return has_panels ? codes_panels_bytes(&of, p->n) : 0;
 }
 
@@ -420,7 +416,7 @@ static const void *panels_at(const grouped_matmul_args *p, int64_t group) {
 }
 
 static const void *matrix_at(const grouped_matmul_args *p, int64_t group) {
-  if (!p->encoding.kind) return element_at(p->b, p->b_type, group * p->b_group);
+  if (!is_encoded(&p->encoding)) return element_at(p->b, p->b_type, group * p->b_group);
   return (const char *)p->b + (size_t)(group * p->n) * encoding_row_bytes(&p->encoding, p->k);
 }
 

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/steps.h"
 #include "backend/cpu/kernels/vec4.h"
+
 static float dot_portable(int64_t n, const float *a, const float *b) {
   vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
   int64_t i = 0;

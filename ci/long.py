@@ -76,7 +76,7 @@ def compiled(r):
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
         Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "carried", "driver", "means", "files")
+        for name in ("models", "carried", "shared", "driver", "means", "files")
     ]
     if r.everything:
         r.run(["ci/deps", "cross"], name="ci/deps cross", timeout=1800)

@@ -88,8 +88,10 @@ clave_status binaries_take(cl_device *d, const opencl_options *o) {
     d->binaries = o->binaries;
     d->binaries_size = o->binaries_size;
   } else {
-    device_note(d, "kernel binaries are for %s, not for this device, driver and processor: kernels "
-                   "are built from their sources", h->device);
+    device_note(d,
+                "kernel binaries are for %s, not for this device, driver and processor: kernels "
+                "are built from their sources",
+                h->device);
   }
   return NULL;
 }

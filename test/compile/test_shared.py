@@ -2,6 +2,7 @@
 their own functions to see; results that were kept, and what is said where they are others."""
 
 import ctypes as C
+import os
 import pathlib
 import subprocess
 import threading
@@ -370,3 +371,47 @@ def verified(folder, device="cpu"):
     subprocess.run(["make", "-s", f"CLAVE_LIBDIR={BUILD}"], cwd=folder, check=True)
     r = call(folder / "model", "--verify", env=ALONE[device])
     return r.returncode, r.stderr.split("(")[0] + "(" * ("(" in r.stderr)
+
+
+# ---------------------------------------------------------------- kernel binaries
+
+NO_CACHE = {"CLAVE_CACHE_DIR": "off"}
+NO_SOURCES = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_LOST_AT": "0"}
+
+
+@pytest.mark.by_turn(4)
+def test_executables_with_binaries(tmp_path, stub):
+    """No source is compiled any more: a call that would do it is an error. Others compile theirs."""
+    driver = ALONE["opencl"] | stub | NO_CACHE
+    images(1).tofile(tmp_path / "in.bin")
+    want = clave.Session(str(MNIST), device="opencl").run(images(1))[0]
+    for options, good in (((), False), (("--binaries",), True)):
+        r = command("compile", MNIST, "-o", tmp_path / "m", "--target", "opencl", *options, env=os.environ | stub)
+        assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+        r = call(tmp_path / "m", tmp_path / "in.bin", tmp_path / "out.bin", env=driver | NO_SOURCES)
+        assert (r.returncode == 0) == good, r.stderr
+        assert good or "clCreateProgramWithSource" in r.stderr
+    assert (tmp_path / "out.bin").read_bytes() == want.tobytes()
+    r = call(tmp_path / "m", tmp_path / "in.bin", tmp_path / "o", env=driver | {"CLAVE_STUB_DRIVER": "another "})
+    assert r.returncode == 0 and (tmp_path / "o").read_bytes() == want.tobytes()
+    assert "note: kernel binaries are for " in r.stderr and "built from their sources" in r.stderr
+
+
+@pytest.mark.by_turn(4)
+def test_a_story_with_binaries(tmp_path, stub):
+    args = ("-o", tmp_path / "m", "--target", "opencl", "--binaries")
+    r = command("compile", TINYLM, *args, env=os.environ | stub)
+    assert (r.returncode, r.stderr) == (0, "")
+    want = command("generate", TINYLM, "--device", "opencl", *SAID)
+    r = call(tmp_path / "m", *SAID, env=ALONE["opencl"] | stub | NO_CACHE | NO_SOURCES)
+    assert (r.returncode, r.stdout) == (0, want.stdout), r.stderr
+
+
+def test_binaries_are_of_opencl_devices(tmp_path):
+    for args, code, says in (
+        ((), 2, "--binaries is of --target opencl"),
+        (("--target", "opencl"), 1, '--binaries: CLAVE_DEVICE is "cpu", which is no OpenCL device'),
+    ):
+        env = os.environ | {"CLAVE_DEVICE": "cpu"}
+        r = command("compile", MNIST, "-o", tmp_path / "m", "--binaries", *args, env=env)
+        assert r.returncode == code and says in r.stderr and not (tmp_path / "m").exists()

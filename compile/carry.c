@@ -9,15 +9,10 @@
 #include "base/process.h"
 #include "compile/carry_library.h"
 #include "compile/carry_tests.h"
-#include "compile/embed.h"
 #include "compile/fields.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- what is refused */
-
-bool carry_has_method(const compile_options *o, uint32_t number) {
-  return o->all_methods || o->text || number == o->method;
-}
 
 static clave_status check_node(const program *p, uint32_t chain, uint32_t number) {
   uint32_t index, in = chain;
@@ -44,7 +39,7 @@ static clave_status check_dim(const program *p, const compile_options *o, const 
   bool is_found = false;
   for (uint32_t i = 0; i < p->ir.methods.count; i++) {
     const uint32_t vid = plan_find_size(p, &p->ir.methods.items[i], d->name);
-    if (!carry_has_method(o, i) || vid == IR_NONE) continue;
+    if (!plan_has_method(o, i) || vid == IR_NONE) continue;
     is_found = true;
     if (p->ir.values.items[vid].type == IR_VALUE_TYPE_INT)
       TRY(scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, d->name));
@@ -76,7 +71,7 @@ clave_status carry_check(const program *p, const compile_options *o) {
         "--march says nothing of an executable that carries the runtime: its kernels "
         "choose among instructions when they run");
   for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
-    if (carry_has_method(o, i)) TRY(check_method(p, i));
+    if (plan_has_method(o, i)) TRY(check_method(p, i));
   return check_dims(p, o);
 }
 
@@ -136,7 +131,7 @@ static uint32_t write_scalars(const program *p, const compile_options *o, text *
   uint32_t n = 0;
   text rows = {0};
   for (uint32_t i = 0; i < p->ir.methods.count; i++)
-    if (carry_has_method(o, i)) n += write_scalars_of(p, o, &p->ir.methods.items[i], &rows);
+    if (plan_has_method(o, i)) n += write_scalars_of(p, o, &p->ir.methods.items[i], &rows);
   if (n && !rows.failed)
     text_printf(to, "static const carried_scalar scalars[] = {\n%s};\n\n", rows.data);
   to->failed = to->failed || rows.failed;

@@ -4,8 +4,6 @@
  * program's bytes, a Makefile. */
 #include "compile/project.h"
 
-/* Whether it is one of those that the program has when it is compiled. */
-bool carry_has_method(const compile_options *o, uint32_t number);
 /* UNSUPPORTED: what cannot run on the device that it is for, or an option that it does not take. */
 clave_status carry_check(const program *p, const compile_options *o) STATUS_CHECK;
 /* Its file libclave.a: the options', else the one that belongs to this library. Owned by the

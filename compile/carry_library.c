@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "compile/carry.h"
 #include "compile/library.h"
+#include "compile/parameters.h"
 
 /* "@" stands for the library's name. */
 static void put(text *to, const char *name, const char *form) {
@@ -42,7 +42,7 @@ static void describe_dim(const program *p, const compile_options *o, const ir_me
   if (fixed) {
     text_printf(to, "%" PRId64, fixed->size);
   } else if (is_of_inputs(p, m, d->vid)) {
-    library_describe_name(name, to);
+    parameter_describe_name(name, to);
   } else {
     text_puts(to, "?");
   }
@@ -54,7 +54,7 @@ static const char *scalar_name(const ir_value *v) {
 
 static void describe_argument(const program *p, const compile_options *o, const ir_method *m,
                               const ir_argument *a, text *to) {
-  library_describe_name(a->name, to);
+  parameter_describe_name(a->name, to);
   if (a->tensor == IR_NONE) {
     text_printf(to, ", %s ()\n", scalar_name(&p->ir.values.items[a->value]));
     return;
@@ -81,7 +81,7 @@ static void describe_sizes(const program *p, const compile_options *o, const ir_
         is_scalar(p, m, vid))
       continue;
     text_puts(to, " *     ");
-    library_describe_name(v->name, to);
+    parameter_describe_name(v->name, to);
     text_printf(to, ": from %" PRId64, v->min.present && v->min.value > 0 ? v->min.value : 0);
     if (v->max.present) text_printf(to, " to %" PRId64, v->max.value);
     text_puts(to, "\n");
@@ -92,7 +92,7 @@ static void describe_method(const program *p, const compile_options *o, const ir
                             text *to) {
   int n = 0;
   text_puts(to, " *   ");
-  library_describe_name(m->name, to);
+  parameter_describe_name(m->name, to);
   text_puts(to, "\n");
   for (uint32_t i = 0; i < m->inputs.count; i++) {
     if (is_fixed(p, o, &m->inputs.items[i])) continue;
@@ -174,7 +174,7 @@ clave_status carry_library_header(const program *p, const compile_options *o, te
     put(to, n, tensors_type);
     put(to, n, "/* Methods:\n");
     for (uint32_t i = 0; i < p->ir.methods.count; i++)
-      if (carry_has_method(o, i)) describe_method(p, o, &p->ir.methods.items[i], to);
+      if (plan_has_method(o, i)) describe_method(p, o, &p->ir.methods.items[i], to);
     put(to, n, tensors_run);
   }
   if (o->verify) put(to, n, library_verify_comment);

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "compile/carry.h"
-#include "compile/embed.h"
 #include "compile/self_test.h"
 
 /* Where the tests are written. */
@@ -49,7 +47,7 @@ static clave_status test_method(tests_writer *w, uint32_t number) {
 static clave_status write_all(tests_writer *w, project *k) {
   if (w->o->is_opencl) text_puts(w->to, "extern const unsigned char carried_expected[];\n\n");
   for (uint32_t i = 0; i < w->p->ir.methods.count; i++)
-    if (carry_has_method(w->o, i)) TRY(test_method(w, i));
+    if (plan_has_method(w->o, i)) TRY(test_method(w, i));
   text_printf(w->to, "static const model_test tests[] = {\n%s};\n", w->rows.data);
   write_processor(w->bench.cpu, w->to);
   if (!w->o->is_opencl) return NULL;

@@ -42,11 +42,6 @@ const char library_verify_comment[] =
     "/* 0: another model gives the results of drawn inputs that were kept when it was compiled. "
     "*/\n";
 
-void library_describe_name(const char *name, text *to) {
-  for (const char *c = name; *c; c++)
-    text_printf(to, "%c", isalnum((unsigned char)*c) || strchr("_.[] ", *c) ? *c : '_');
-}
-
 void library_begin_header(const char *name, text *to) {
   text_printf(to,
               "#ifndef COMPILED_%s_H\n#define COMPILED_%s_H\n"

@@ -10,8 +10,6 @@ clave_status library_write_source(const compile_plan *k, const compile_options *
 
 /* Of NAME_verify. */
 extern const char library_verify_comment[];
-/* A name within a comment, which it cannot end. */
-void library_describe_name(const char *name, text *to);
 /* Parts of a header: up to its declarations; a comment with the tensors of NAME_run, not ended; the
  * end. */
 void library_begin_header(const char *name, text *to);

@@ -61,6 +61,10 @@ static clave_status fix_input(const program *p, const compile_options *o, const 
   return NULL;
 }
 
+bool plan_has_method(const compile_options *o, uint32_t number) {
+  return o->all_methods || o->text || number == o->method;
+}
+
 static bool is_named(const program *p, uint32_t vid, const char *name) {
   return vid != IR_NONE && strcmp(p->ir.values.items[vid].name, name) == 0;
 }

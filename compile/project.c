@@ -8,10 +8,22 @@
 
 #include "base/file.h"
 #include "compile/bare.h"
-#include "compile/embed.h"
 #include "compile/emit.h"
 #include "compile/kernel_folder.h"
 #include "compile/library.h"
+
+const embedded_file embedded_weights = {"model_weights", "weights.S", "weights.bin", false};
+const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv", true};
+const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
+const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};
+
+/* Within 2 GB of the code lies all but what is far. */
+static const char far_section[] =
+    "#ifdef __x86_64__\n"
+    "  .section .lrodata,\"a\",%progbits\n"
+    "#else\n"
+    "  .section .rodata\n"
+    "#endif\n";
 
 /* Beside no NAME.h of a library's. */
 #define NAMES "compile/names.h"
@@ -121,6 +133,22 @@ clave_status project_write_file(project *k, const char *name, const void *data, 
   if (!st) st = file_writer_commit(w);
   file_writer_destroy(w);
   free(path);
+  return st;
+}
+
+clave_status project_embed(project *k, const embedded_file *e) {
+  text t = {0};
+  text_printf(&t, "/* %s, mapped with the program and read in place. */\n%s", e->file,
+              e->is_far ? far_section : "  .section .rodata\n");
+  text_printf(&t,
+              "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
+              "  .section .note.GNU-stack,\"\",%%progbits\n",
+              e->symbol, e->symbol, e->symbol, e->file);
+  clave_status st = text_status(&t);
+  if (!st) st = project_write_file(k, e->source, t.data, t.size);
+  text_free(&t);
+  k->sources[k->n_sources++] = e->source;
+  k->embedded[k->n_embedded++] = e;
   return st;
 }
 

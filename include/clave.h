@@ -132,10 +132,8 @@ typedef struct clave_device_options {
   const char *kernel_dir; /* kernels' sources; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
   void *message_ctx;
-  const void *binaries; /* of clave_device_save_binaries, borrowed while the device lives, aligned
-                           to 8 bytes: kernels are taken from there, ahead of the cache. Those of
-                           another device, driver or version are left alone, with a note */
-  size_t binaries_size; /* bytes */
+  const void *binaries; /* of kernels, borrowed while the device lives: clave_opencl.h */
+  size_t binaries_size;
 } clave_device_options;
 
 /* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL:
@@ -148,10 +146,6 @@ CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_op
  * thread. Gives the same device; takes NULL. */
 CLAVE_API clave_device *clave_device_retain(clave_device *device);
 CLAVE_API void clave_device_destroy(clave_device *device);
-/* A file of the binaries of the kernels that have run on the device in this process, for processes
- * that begin without a cache. UNSUPPORTED: its driver has none, or it is no OpenCL device. */
-CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
-                                                  const char *path) CLAVE_CHECK;
 /* Of the preferred one. Its texts are borrowed from the device. */
 CLAVE_API clave_status clave_device_get_info(const clave_device *device,
                                              clave_device_info *info) CLAVE_CHECK;
@@ -258,8 +252,7 @@ CLAVE_API clave_status clave_program_state(const clave_program *program, uint32_
  * place; NULL and 0 if it is not there. */
 CLAVE_API const void *clave_program_section(const clave_program *program, const char *tag,
                                             size_t *size);
-/* Adds or replaces one (copied), to be saved with the program; data NULL: removes it. Before the
- * program is shared. */
+/* Adds or replaces one, saved too (copied); data NULL: removes it. Before the program is shared. */
 CLAVE_API clave_status clave_program_set_section(clave_program *program, const char *tag,
                                                  const void *data, size_t size) CLAVE_CHECK;
 /* Replaces clave_program_info.metadata; JSON text or "". Before the program is shared. */
@@ -298,8 +291,7 @@ typedef struct clave_session_options {
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
                      class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
-  /* Asked before each op, at the end and, perhaps by another thread, after each kernel that is
-   * built; true ends the run. */
+  /* Asked before each op, at the end and, by any thread, behind each built kernel; true: an end. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */

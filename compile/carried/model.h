@@ -1,6 +1,6 @@
 #ifndef COMPILE_CARRIED_MODEL_H
 #define COMPILE_CARRIED_MODEL_H
-/* What carried.c has of a model beside compile/runtime/model.h. */
+/* What model.c has of a model beside compile/runtime/model.h. */
 #include "compile/runtime/model.h"
 
 typedef void (*carried_note)(void *ctx, const char *line);

@@ -1,5 +1,5 @@
-/* Kernel binaries that a device is opened with: in the place of sources where they are its own, left
- * alone where they are not, and never wrong results, however they are damaged. */
+/* Kernel binaries that a device is opened with: in the place of sources where they are its own,
+ * left alone where they are not, and never wrong results, however they are damaged. */
 #include <unistd.h>
 
 #include "backend/opencl/binaries.h"

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import warnings
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -37,7 +38,7 @@ from generate import make_graph
 import clave
 
 ARCHIVE = HERE / "programs.tar.xz"
-BATCH = 25
+BATCH, ROOM = 25, 1 << 29
 LEAST_COMPILED = 0.9  # of the programs; others carry the runtime
 DEFINED = re.compile(r"^static (?:const )?\w+ \**(\w+)[\[(; ]", re.M)
 FLAGS = ("-Dcompiled_model=(*batch_model)",)
@@ -82,7 +83,9 @@ class Program:
         except AssertionError as e:
             return str(e)
         same = [same_bits(a, b) for a, b in zip(got, self.want, strict=True)]
-        return "same" if all(same) else f"outputs {[i for i, s in enumerate(same) if not s]}: other bits than a session's"
+        return (
+            "same" if all(same) else f"outputs {[i for i, s in enumerate(same) if not s]}: other bits than a session's"
+        )
 
 
 def build(builder: Builder, programs: list[Program], folder: pathlib.Path) -> pathlib.Path:
@@ -119,9 +122,19 @@ def take(seed: int, data: bytes, folder: pathlib.Path) -> tuple[Program | None, 
         return None, f"{e}; programs.py --write exports the programs anew"
 
 
+def quick_folder() -> str | None:
+    """In memory, where there is room for programs that run: thousands of small files are written. None: no such."""
+    folder = "/dev/shm"
+    if not os.access(folder, os.W_OK):
+        return None
+    found = os.statvfs(folder)
+    has_room = found.f_bavail * found.f_frsize >= ROOM
+    return folder if has_room and not found.f_flag & os.ST_NOEXEC else None
+
+
 def check_batch(batch: list[tuple[int, bytes]]) -> list[tuple[int, str]]:
     builder = Builder("gcc", ("-O0",), all_steps=True)
-    with tempfile.TemporaryDirectory(prefix="clave-compiled-") as name:
+    with tempfile.TemporaryDirectory(prefix="clave-compiled-", dir=quick_folder()) as name:
         folder = pathlib.Path(name)
         taken = [(seed, *take(seed, data, folder)) for seed, data in batch]
         programs = [p for _, p, _ in taken if p]
@@ -169,6 +182,7 @@ def write(seed: int, count: int, pool: Any) -> None:
 def begin() -> None:
     import quick_export
 
+    warnings.filterwarnings("ignore", category=UserWarning)  # torch's, of what random graphs do
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     quick_export.speed_up_export()

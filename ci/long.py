@@ -58,7 +58,7 @@ def soak(r):
 
 
 def graphs(r):
-    """Random graphs, torch as oracle: always the same ones in `make check`, by commit 5,000 more, compiled too, in --all."""
+    """Random graphs, torch as oracle: always the same in `make check`, by commit 5,000 more, compiled too, in --all."""
     command = [PYTHON, "test/graphs/run.py", "--seed"]
     if not r.everything:
         return r.run([*command, "0", "--count", "60", "--every", "6"], name="random graphs", timeout=900)
@@ -70,8 +70,8 @@ def graphs(r):
 
 
 def compiled(r):
-    """Programs as C beside the interpreter, 500 random ones among them; in --all also on emulated processors, and random
-    graphs (more are in `graphs`) under sanitizers."""
+    """Programs as C beside the interpreter, 500 random ones among them; in --all also on emulated processors, and
+    random graphs (more are in `graphs`) under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [

@@ -1,5 +1,5 @@
-"""Random programs, written out and compiled many at a time: prints each whose executable gives other bits than a session,
-or is no program without warnings, and `N passed, N failed`.
+"""Random programs, written out and compiled many at a time: prints each whose executable gives other bits than a
+session, or is no program without warnings, and `N passed, N failed`.
 
     programs.py [--jobs J] [--count N]      those of programs.tar.xz
     programs.py --write [--seed S] [--count N]   exports them anew
@@ -82,10 +82,8 @@ class Program:
             got = run(exe, self.tensors, self.want, str(index))
         except AssertionError as e:
             return str(e)
-        same = [same_bits(a, b) for a, b in zip(got, self.want, strict=True)]
-        return (
-            "same" if all(same) else f"outputs {[i for i, s in enumerate(same) if not s]}: other bits than a session's"
-        )
+        other = [i for i, (a, b) in enumerate(zip(got, self.want, strict=True)) if not same_bits(a, b)]
+        return f"outputs {other}: other bits than a session's" if other else "same"
 
 
 def build(builder: Builder, programs: list[Program], folder: pathlib.Path) -> pathlib.Path:

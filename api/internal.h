@@ -60,6 +60,7 @@ struct clave_session {
   clave_observe_fn observe; /* or edit; both NULL: nobody looks */
   clave_edit_fn edit;
   void *observe_ctx;
+  peak_list peaks; /* owned */
 };
 
 /* INVALID: the process was forked after the device was opened. What was made of such a device is

@@ -1,5 +1,6 @@
 /* Sessions of the public API: names to indices, options, and the stores of constants they share. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,12 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
   return NULL;
 }
 
+static void free_peaks(peak_list *l) {
+  for (uint32_t i = 0; i < l->n; i++) free(l->items[i].device);
+  free(l->items);
+  *l = (peak_list){0};
+}
+
 void clave_session_destroy(clave_session *s) {
   if (!s || s->device->generation != process_generation()) return;
   warm_up_destroy(s->warm);
@@ -135,6 +142,7 @@ void clave_session_destroy(clave_session *s) {
   for (int b = 0; b < s->n_stores; b++) program_release_store(s->program, s->stores[b]);
   clave_program_destroy(s->program);
   clave_device_destroy(s->device);
+  free_peaks(&s->peaks);
   free(s);
 }
 
@@ -350,6 +358,38 @@ clave_status clave_session_block(const clave_session *s, const char *method, uin
   return sized_write(&own, info, SIZED(clave_block_info, node));
 }
 
+static clave_status read_peak(const clave_peak *given, device_peak *out) {
+  clave_peak p;
+  TRY(sized_read(given, &p, SIZED(clave_peak, bytes_a_second)));
+  if (!p.device) return INVALID("a peak has no device");
+  if (!clave_dtype_name(p.dtype)) return INVALID("a peak has dtype %d", (int)p.dtype);
+  if (!(p.flops_a_second >= 0) || !(p.bytes_a_second >= 0) || isinf(p.flops_a_second) ||
+      isinf(p.bytes_a_second))
+    return INVALID("a peak of '%s' is %g FLOP and %g bytes a second, not finite numbers from 0 on",
+                   p.device, p.flops_a_second, p.bytes_a_second);
+  *out = (device_peak){strdup(p.device), (dtype)p.dtype, p.flops_a_second, p.bytes_a_second};
+  return out->device ? NULL : status_no_memory();
+}
+
+clave_status clave_session_set_peaks(clave_session *s, const clave_peak *peaks, size_t n) {
+  peak_list made = {.items = calloc(n + 1, sizeof *made.items)};
+  clave_status st = made.items && n < UINT32_MAX ? NULL : status_no_memory();
+  const char *at = (const char *)peaks;
+  for (size_t i = 0; i < n && !st; i++) {
+    const clave_peak *given = (const clave_peak *)(const void *)at;
+    st = read_peak(given, &made.items[i]);
+    made.n += !st;
+    at += given->size;
+  }
+  if (st) {
+    free_peaks(&made);
+    return st;
+  }
+  free_peaks(&s->peaks);
+  s->peaks = made;
+  return NULL;
+}
+
 typedef struct timing_reader {
   clave_timing_fn each;
   void *ctx;
@@ -364,15 +404,21 @@ static void relay_timing(void *ctx, const session_timing *t) {
                             .name = t->name,
                             .device = t->device,
                             .start_ns = t->start_ns,
-                            .end_ns = t->end_ns};
+                            .end_ns = t->end_ns,
+                            .shapes = t->shapes,
+                            .dtype = (clave_dtype)t->type,
+                            .flops = t->flops,
+                            .bytes = t->bytes,
+                            .compute_ns = t->compute_ns,
+                            .memory_ns = t->memory_ns};
   r->each(r->ctx, &own);
 }
 
 clave_status clave_session_timings(const clave_session *s, clave_timing_fn each, void *ctx) {
   timing_reader r = {each, ctx};
-  return session_timings(s->s, relay_timing, &r);
+  return session_timings(s->s, &s->peaks, relay_timing, &r);
 }
 
 clave_status clave_session_write_profile(const clave_session *s, const char *path) {
-  return session_write_trace(s->s, path);
+  return session_write_trace(s->s, &s->peaks, path);
 }

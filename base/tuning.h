@@ -58,6 +58,7 @@ typedef struct variant_choice {
   char family[TUNING_FAMILY], key[TUNING_KEY];
   const char *names[MOST_VARIANTS]; /* static */
   int n, by_rule, taken;
+  bool rounds_apart;
 } variant_choice;
 
 /* Those of a node while it is recorded, for who measures variants. */
@@ -88,6 +89,7 @@ typedef struct variants {
   int n;
   bool (*is_usable)(const void *ctx, int i); /* it can run this node on this device */
   const void *ctx;
+  bool rounds_apart; /* the last places of floats depend on which, on the CPU backend, too */
 } variants;
 /* The number of the variant to record: as the tables say, else by_rule, which is usable. c takes a
  * note of it; both may be NULL. */

@@ -67,6 +67,7 @@ static void note_choice(variant_choices *c, const variants *all, const char *key
   if (c->n == MOST_CHOICES) return;
   variant_choice *made = &c->items[c->n++];
   made->n = 0;
+  made->rounds_apart = all->rounds_apart;
   (void)snprintf(made->family, sizeof made->family, "%s", all->family);
   memcpy(made->key, key, TUNING_KEY);
   for (int i = 0; i < all->n && made->n < MOST_VARIANTS; i++) {

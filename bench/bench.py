@@ -2,7 +2,7 @@
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
 overhead, startup, session, delegate, memory, indexing, attention, models, compiled, tokenizers, llm, sampler, llama,
-export. --check writes nothing, and fails where a row is over its bound.
+export, breakdown. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
+from breakdown_bench import bench_breakdown
 from compile_bench import bench_compile
 from export_bench import bench_export
 from llama_bench import bench_llama
@@ -357,6 +358,7 @@ BENCHES = {
     "sampler": bench_sampler,
     "llama": bench_llama,
     "export": bench_export,
+    "breakdown": bench_breakdown,
 }
 
 

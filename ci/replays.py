@@ -87,11 +87,15 @@ def replay_warming(r):
 
 
 def replay_variants(r):
-    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, for bits, on the CPU
-    backend; which by the commit. --all: every one."""
+    """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
+    bits, on the CPU backend; which by the commit. --all: every one."""
     named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
     tables = [(c, *row) for c in classes.MAIN for row in named]
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
+    names, cases = variants.CPU["conv"]
+    for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
+        with variants.forced(ROOT / r.build / "clave", "cpu", [("conv", variant)], r.env) as env:
+            r.run_all([replay_job(r, "cpu", "--only", f"{cases}tiled", env=env, note=f"conv: {variant}")], timeout=3000)
     for c, family, variant, cases in tables if r.everything else tables[:1]:
         share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
@@ -138,9 +142,13 @@ def replay_everywhere(r):
     for c in classes.MAIN:
         intel = replay_job(r, "opencl:0")
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
+    intel = ["ci/intel_opencl", ".venv/bin/python"]
+    pytest, note = [*intel, "-m", "pytest", "-q", "-p", "no:cacheprovider"], "Intel's runtime"
     # It alone of those at hand has cl_khr_integer_dot_product.
-    products = [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/python/test_fast_products.py"]
-    jobs.append(Job(["ci/intel_opencl", *products, "-k", "every_form or same_bits or khr"], note="Intel's runtime"))
+    jobs.append(Job([*pytest, "test/python/test_fast_products.py", "-k", "every_form or same_bits or khr"], note=note))
+    jobs.append(Job([*pytest, "test/examples", "test/fault/test_faults.py"], {"PYTHONPATH": "python"}, note))
+    samples = ["test/conformance/run.py", "--device", "opencl", "--slice", "45", "--failures", "--jobs", "1"]
+    jobs.append(Job([*intel, *samples, "--out", f"{r.build}/conformance-intel"], note=note))
     r.run_all(jobs, timeout=4000)
 
 

@@ -1,10 +1,11 @@
-/* clave bench: how long loading, the first run and the following runs of a program take. */
+/* clave bench: how long loading, the first run and the following runs of a program take, and where
+ * the time goes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/breakdown.h"
 #include "cli/files.h"
-#include "cli/inputs.h"
 #include "cli/measure.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -13,9 +14,10 @@
 typedef struct bench_arguments {
   model_arguments model;
   const char *inputs;
-  text_list input;
-  int64_t runs, warmup;
-  bool json;
+  text_list input, dims;
+  int64_t runs, warmup, nodes;
+  const char *svg, *profile;
+  bool breakdown, json;
 } bench_arguments;
 
 static const flag bench_flags[] = {
@@ -26,6 +28,10 @@ static const flag bench_flags[] = {
      "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
      "--inputs",
      0, 0},
+    {"--dim", FLAG_LIST, offsetof(bench_arguments, dims), "NAME=N",
+     "an open size of made-up inputs (default: the smallest legal one), or an integer input; "
+     "repeatable",
+     0, 0},
     {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "timed runs (default 20)", 1,
      10000000},
     {"--warmup", FLAG_INT, offsetof(bench_arguments, warmup), "N",
@@ -33,14 +39,26 @@ static const flag bench_flags[] = {
     METHOD_FLAG(bench_arguments),
     DEVICE_FLAGS(bench_arguments),
     WARM_UP_FLAG(bench_arguments),
+    {"--breakdown", FLAG_SWITCH, offsetof(bench_arguments, breakdown), NULL,
+     "where the time goes, by profiled runs after those: of each op, and of the slowest nodes; "
+     "--json: of all nodes",
+     0, 0},
+    {"--nodes", FLAG_INT, offsetof(bench_arguments, nodes), "N",
+     "how many nodes --breakdown lists (default 10)", 0, 1000000},
+    {"--svg", FLAG_WRITTEN, offsetof(bench_arguments, svg), "R.svg",
+     "with --breakdown: writes a roofline, a dot for each node", 0, 0},
+    {"--profile", FLAG_WRITTEN, offsetof(bench_arguments, profile), "T.json",
+     "with --breakdown: writes the last run for Perfetto or chrome://tracing", 0, 0},
     {"--json", FLAG_SWITCH, offsetof(bench_arguments, json), NULL, "for programs", 0, 0},
 };
 
-static const bench_arguments bench_defaults = {.runs = 20, .warmup = 3};
+static const bench_arguments bench_defaults = {.runs = 20, .warmup = 3, .nodes = 10};
 
 typedef struct measures {
   double open_ms, load_ms, first_ms, median_ms, min_ms, max_ms, peak_rss_mb;
   clave_memory_info memory;
+  const char *answered_by;
+  breakdown parts; /* of --breakdown */
 } measures;
 
 /* Inputs in, run, outputs out; the state is put back before, untimed. */
@@ -79,12 +97,6 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
   return EXIT_GOOD;
 }
 
-static int prepare_inputs(const bench_arguments *a, const model *m, input_set *inputs) {
-  if (a->inputs || a->input.count) return collect_inputs(m, a->inputs, &a->input, inputs);
-  TRY_EXIT(describe_inputs(m, inputs));
-  return invent_inputs(inputs);
-}
-
 static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
   TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   double start = read_clock();
@@ -94,7 +106,7 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
   TRY_EXIT(open_session(m, SESSION_PLAIN));
   out->load_ms = read_clock() - opened;
   out->open_ms = opened - start;
-  TRY_EXIT(prepare_inputs(a, m, inputs));
+  TRY_EXIT(prepare_inputs(m, a->inputs, &a->input, &a->dims, inputs));
   double *times = calloc((size_t)a->runs, sizeof *times);
   if (!times) return fail_memory();
   int result = time_runs(a, m, inputs, times, out);
@@ -102,7 +114,9 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
   out->peak_rss_mb = measure_peak();
   out->memory.size = sizeof out->memory;
   TRY_STATUS(clave_session_memory(m->session, &out->memory));
-  return result;
+  out->answered_by = clave_session_answered_by(m->session);
+  if (result || !a->breakdown) return result;
+  return measure_breakdown(m, inputs, a->runs, a->warmup, a->profile, &out->parts);
 }
 
 /* ---------------------------------------------------------------- the answer */
@@ -122,8 +136,8 @@ static void write_input_shapes(const input_set *inputs, json_writer *j) {
   emit_end_array(j);
 }
 
-static void write_json(const bench_arguments *a, const model *m, const input_set *inputs,
-                       const measures *r, page *out) {
+static int write_json(const bench_arguments *a, const model *m, const input_set *inputs,
+                      const measures *r, page *out) {
   json_writer j = {.out = out};
   page device = {0};
   page_device(&device, m);
@@ -131,7 +145,7 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
   emit_string(&j, "program", a->model.program);
   emit_string(&j, "method", m->method.name);
   emit_string(&j, "device", device.data);
-  emit_string(&j, "answered_by", clave_session_answered_by(m->session));
+  emit_string(&j, "answered_by", r->answered_by);
   emit_integer(&j, "tuned", m->device_info.n_tuned);
   emit_integer(&j, "runs", a->runs);
   emit_integer(&j, "warmup", a->warmup);
@@ -149,14 +163,15 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
   emit_size(&j, "arena_bytes", r->memory.arena_bytes);
   emit_end_object(&j);
   write_input_shapes(inputs, &j);
-  emit_end_object(&j);
   out->failed |= device.failed;
   text_free(&device);
+  if (a->breakdown) TRY_EXIT(write_breakdown_json(&r->parts, &j));
+  emit_end_object(&j);
+  return EXIT_GOOD;
 }
 
-static void write_text(const bench_arguments *a, const model *m, const input_set *inputs,
-                       const measures *r, page *out) {
-  (void)a;
+static int write_text(const bench_arguments *a, const model *m, const input_set *inputs,
+                      const measures *r, page *out) {
   text_puts(out, "device       ");
   page_device(out, m);
   if (m->device_info.n_tuned) text_printf(out, "\ntuned        %u rows", m->device_info.n_tuned);
@@ -170,7 +185,7 @@ static void write_text(const bench_arguments *a, const model *m, const input_set
               r->load_ms, r->first_ms);
   text_printf(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
               r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
-  text_printf(out, "answered_by  %s\n", clave_session_answered_by(m->session));
+  text_printf(out, "answered_by  %s\n", r->answered_by);
   text_puts(out, "plan         constants ");
   page_size(out, r->memory.constant_bytes);
   text_puts(out, " (");
@@ -180,6 +195,22 @@ static void write_text(const bench_arguments *a, const model *m, const input_set
   text_puts(out, ", arena ");
   page_size(out, r->memory.arena_bytes);
   text_puts(out, "\n");
+  return a->breakdown ? write_breakdown(&r->parts, a->nodes, out) : EXIT_GOOD;
+}
+
+static int draw(const bench_arguments *a, const model *m, const measures *r) {
+  page svg = {0}, title = {0};
+  page_visible(&title, a->model.program);
+  text_puts(&title, ", ");
+  page_visible(&title, m->method.name);
+  text_puts(&title, ", on ");
+  page_device(&title, m);
+  text_printf(&title, ": %.3f ms", r->parts.total * 1e-6);
+  int result = title.failed ? fail_memory() : write_roofline(&r->parts, title.data, &svg);
+  if (!result) result = write_file(a->svg, &svg);
+  text_free(&title);
+  text_free(&svg);
+  return result;
 }
 
 static int bench_program(const void *arguments, page *out) {
@@ -187,9 +218,13 @@ static int bench_program(const void *arguments, page *out) {
   model m = {0};
   input_set inputs = {0};
   measures r = {0};
+  if (!a->breakdown && (a->svg || a->profile))
+    return fail_usage("%s goes with --breakdown", a->svg ? "--svg" : "--profile");
   int result = measure_model(a, &m, &inputs, &r);
-  if (!result) (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
+  if (!result) result = (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
+  if (!result && a->svg) result = draw(a, &m, &r);
   if (!result) result = print_page(out);
+  free_breakdown(&r.parts);
   free_inputs(&inputs);
   close_model(&m);
   return result;
@@ -197,13 +232,16 @@ static int bench_program(const void *arguments, page *out) {
 
 const command bench_command = {
     .name = "bench",
-    .usage = "bench PROG [--inputs I.safetensors] [--runs N] [--warmup N] [--json] ...",
-    .summary = "Measures loading, the first run and the following runs.",
+    .usage = "bench PROG [--inputs I.safetensors] [--runs N] [--warmup N] [--breakdown] ...",
+    .summary = "Measures loading, the first run and the following runs, and where the time goes.",
     .more =
         "load_ms: program and session; first_ms: the first run, kernel building included; a run is "
         "inputs in,\n"
         "run, outputs out; state is reset between runs. peak_rss_mb: of the whole process; "
-        "answered_by: the kind\nof the device of the last run.\n",
+        "answered_by: the kind\nof the device of the last run.\n"
+        "--breakdown: % of limit is the time that the device would take at its peaks, of memory or "
+        "of\nmultiplying, whichever is longer, over the time taken: above 100 where caches hold "
+        "the data.\n",
     .flags = bench_flags,
     .n_flags = LENGTH(bench_flags),
     .arguments_size = sizeof(bench_arguments),

@@ -43,5 +43,6 @@ bool measure_live_peak(const graph *g, uint64_t *bytes);
 /* The graph as text for graphviz, and as a drawing. */
 void write_dot(const graph *g, page *out);
 int write_svg(const graph *g, page *out) CHECK;
+const char *colour_of_op(const char *op); /* dark, as drawings have it */
 
 #endif

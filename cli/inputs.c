@@ -312,3 +312,13 @@ int invent_inputs(input_set *s) {
   for (uint32_t i = 0; i < s->count; i++) TRY_EXIT(invent_input(&s->items[i], &seed));
   return EXIT_GOOD;
 }
+
+int prepare_inputs(const model *m, const char *path, const text_list *list, const text_list *dims,
+                   input_set *s) {
+  if ((path || list->count) && dims->count)
+    return fail_usage("--dim is for inputs that are made up, not for --inputs and --input");
+  if (path || list->count) return collect_inputs(m, path, list, s);
+  TRY_EXIT(describe_inputs(m, s));
+  TRY_EXIT(fix_dims(s, dims));
+  return invent_inputs(s);
+}

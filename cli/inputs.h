@@ -40,5 +40,8 @@ void free_inputs(input_set *s);
 
 /* describe, read both sources (either may be NULL or empty), check. */
 int collect_inputs(const model *m, const char *path, const text_list *list, input_set *s) CHECK;
+/* That, or without any source inputs that are made up, of sizes that --dim has. */
+int prepare_inputs(const model *m, const char *path, const text_list *list, const text_list *dims,
+                   input_set *s) CHECK;
 
 #endif

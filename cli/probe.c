@@ -10,7 +10,7 @@
 #include "cli/checks.h"
 #include "cli/command.h"
 #include "cli/devices.h"
-#include "cli/measure.h"
+#include "cli/speeds.h"
 #include "cli/values.h"
 #include "json/writer.h"
 
@@ -82,21 +82,11 @@ static void compare(const check_row *row, const clave_tensor *got, const clave_t
   c->largest = fmax(c->largest, largest);
 }
 
-static clave_status make_session(const check_program *c, clave_device *device,
-                                 clave_session **out) {
-  const clave_session_options options = {.size = sizeof options, .unchecked = true};
-  clave_status st = clave_session_create(c->program, device, &options, out);
-  for (uint32_t i = 0; i < c->n_inputs && !st; i++)
-    st = clave_session_set_input(*out, NULL, i, &c->inputs[i]);
-  if (!st) st = clave_session_run(*out, NULL);
-  return st;
-}
-
 static clave_status run_both(const check_row *row, const check_program *c, const probe *p,
                              comparison *result) {
   clave_session *sessions[2] = {NULL, NULL};
-  clave_status st = make_session(c, p->device, &sessions[0]);
-  if (!st) st = make_session(c, p->reference, &sessions[1]);
+  clave_status st = run_check(c, p->device, false, &sessions[0]);
+  if (!st) st = run_check(c, p->reference, false, &sessions[1]);
   for (uint32_t i = 0; i < c->n_outputs && !st; i++) {
     clave_tensor got, want;
     st = clave_session_output(sessions[0], NULL, i, &got);
@@ -140,39 +130,18 @@ static int check_row_on(probe *p, const check_row *row) {
 
 /* ---------------------------------------------------------------- speed */
 
-/* Milliseconds of the best of a few runs. */
-static clave_status time_row(const check_row *row, clave_device *device, double *out, int *code) {
-  enum { RUNS = 4 };
-  check_program c;
-  clave_status st;
-  clave_session *session = NULL;
-  *out = 0;
-  *code = check_program_make(row, &c, &st);
-  if (!*code && !st) st = make_session(&c, device, &session);
-  for (int i = 0; i < RUNS && !st && !*code; i++) {
-    const double begin = read_clock();
-    st = clave_session_run(session, NULL);
-    const double took = read_clock() - begin;
-    if (i == 0 || took < *out) *out = took;
-  }
-  clave_session_destroy(session);
-  check_program_free(&c);
-  return st;
-}
-
-static int measure_rate(probe *p, const char *kind, const char *unit, const check_row *row,
-                        double work) {
-  double ms;
-  int code;
-  clave_status st = time_row(row, p->device, &ms, &code);
+static int measure_rate(probe *p, const char *kind, const char *unit, const speed_row *row) {
+  run_time took;
+  clave_status st = NULL;
+  int code = time_check(&row->row, p->device, &took, &st);
   begin_line(p, kind);
   if (code) {
     clave_status_free(st);
     return code;
   }
-  emit_string(&p->json, "operands", row->fields);
+  emit_string(&p->json, "operands", row->row.fields);
   emit_string(&p->json, "message", st ? clave_status_message(st) : NULL);
-  emit_decimal(&p->json, unit, st || ms <= 0 ? 0 : work / ms / 1e6, 2);
+  emit_decimal(&p->json, unit, st || took.whole <= 0 ? 0 : row->work / took.whole / 1e6, 2);
   clave_status_free(st);
   return end_line(p);
 }
@@ -180,13 +149,8 @@ static int measure_rate(probe *p, const char *kind, const char *unit, const chec
 /* Inputs and outputs are copied in a run where a device has memory of its own: an estimate of what
  * a caller gets, not of the hardware's peak. */
 static int measure_device(probe *p) {
-  static const check_row stream = {"elementwise", "Elementwise",
-                                   "inputs=f32[8,1048576] steps=neg:f32:0 out>f32[8,1048576]",
-                                   true},
-                         product = {"matmul", "Matmul",
-                                    "a=f32[768,768] b=f32[768,768] out>f32[768,768]", false};
-  TRY_EXIT(measure_rate(p, "bandwidth", "gb_s", &stream, 2.0 * 8 * 1048576 * sizeof(float)));
-  return measure_rate(p, "compute", "gflop_s", &product, 2.0 * 768 * 768 * 768);
+  TRY_EXIT(measure_rate(p, "bandwidth", "gb_s", &bandwidth_row));
+  return measure_rate(p, "compute", "gflop_s", &product_rows[0]);
 }
 
 /* ---------------------------------------------------------------- devices */

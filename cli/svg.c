@@ -213,16 +213,21 @@ static bool is_fused(const drawing *d, const vertex *v) {
   return v->node && runner_of(d, v->node) != v->node;
 }
 
+static const palette *palette_of_op(const char *op) {
+  for (size_t i = 0; i < LENGTH(palettes); i++) {
+    if (strncmp(op, palettes[i].prefix, strlen(palettes[i].prefix)) == 0) return &palettes[i];
+  }
+  return &plain_palette;
+}
+
+const char *colour_of_op(const char *op) { return palette_of_op(op)->stroke; }
+
 static const palette *choose_palette(const drawing *d, const vertex *v) {
   if (v->slot) {
     bool state = v->slot->kind == CLAVE_SLOT_STATE;
     return &slot_palettes[state ? 1 : v->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
   }
-  const char *op = runner_of(d, v->node)->op;
-  for (size_t i = 0; i < LENGTH(palettes); i++) {
-    if (strncmp(op, palettes[i].prefix, strlen(palettes[i].prefix)) == 0) return &palettes[i];
-  }
-  return &plain_palette;
+  return palette_of_op(runner_of(d, v->node)->op);
 }
 
 static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {

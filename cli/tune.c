@@ -103,13 +103,6 @@ static void free_run(tuning_run *r) {
 
 /* ---------------------------------------------------------------- measuring */
 
-static int prepare_inputs(const tune_arguments *a, const model *m, input_set *inputs) {
-  if (a->inputs || a->input.count) return collect_inputs(m, a->inputs, &a->input, inputs);
-  TRY_EXIT(describe_inputs(m, inputs));
-  TRY_EXIT(fix_dims(inputs, &a->dims));
-  return invent_inputs(inputs);
-}
-
 static int tune_session(const tune_arguments *a, model *m, bool unkept, input_set *inputs,
                         tuning_run *r) {
   const clave_tune_options o = {.size = sizeof o,
@@ -122,7 +115,7 @@ static int tune_session(const tune_arguments *a, model *m, bool unkept, input_se
                                 .ctx = r};
   r->result.size = sizeof r->result;
   TRY_EXIT(open_session(m, SESSION_PLAIN));
-  TRY_EXIT(prepare_inputs(a, m, inputs));
+  TRY_EXIT(prepare_inputs(m, a->inputs, &a->input, &a->dims, inputs));
   TRY_EXIT(set_inputs(inputs, m));
   catch_interrupts();
   clave_status st = clave_session_tune(m->session, m->method.name, &o, &r->result);
@@ -248,8 +241,6 @@ static int tune(const void *arguments, page *out) {
   tuning_run r = {0};
   if (!a->model.program && !a->list && !a->clear && !a->exported && !a->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  if (a->dims.count && (a->inputs || a->input.count))
-    return fail_usage("--dim is for inputs that are made up, not for --inputs and --input");
   TRY_EXIT(read_precision(a));
   int result = do_tune(a, &m, &r, out);
   free_run(&r);

@@ -31,8 +31,25 @@ typedef struct clave_timing {
   const char *name; /* the source graph's node */
   const char *device;
   int64_t start_ns, end_ns; /* monotonic clock */
+  const char *shapes;       /* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]"; "" of copies and transfers */
+  clave_dtype dtype;        /* that it is computed in: I8 where rows are rounded to 8 bits */
+  double flops; /* operations, a multiply-add being two (docs/ops.md); negative: not known */
+  double bytes; /* read and written, of weights as they are stored */
+  double compute_ns, memory_ns; /* what these take at the device's peaks; 0: not known */
 } clave_timing;
 typedef void (*clave_timing_fn)(void *ctx, const clave_timing *timing);
+
+/* What a device can do at most, for clave_timing and profiles. */
+typedef struct clave_peak {
+  size_t size;           /* sizeof(clave_peak) */
+  const char *device;    /* clave_timing.device */
+  clave_dtype dtype;     /* of what is multiplied and added; F32 stands for dtypes without one */
+  double flops_a_second; /* 0: not known, */
+  double bytes_a_second; /* as this */
+} clave_peak;
+/* Replaces those given before; copied. */
+CLAVE_API clave_status clave_session_set_peaks(clave_session *s, const clave_peak *peaks,
+                                               size_t n) CLAVE_CHECK;
 
 /* What the last run did, in order; texts are valid during the call. Needs options.profile. */
 CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timing_fn each,

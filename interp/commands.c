@@ -171,22 +171,33 @@ static clave_status poison_dead(const running *r, uint32_t number) {
 
 static bool is_cancelled(const session_options *o) { return o->cancel && o->cancel(o->cancel_ctx); }
 
-clave_status run_command(const running *r, const command *c, command_state *state) {
+static clave_status run_one(const running *r, const command *c, command_state *state) {
   session *s = r->s;
-  int64_t start = s->options.profile ? clock_ns() : 0;
   if (c->kind == COMMAND_RUN) {
     TRY(run_recorded(r, c, state, launch_number(s, c)));
   } else {
     TRY(c->kind == COMMAND_TRANSFER ? run_transfer(r, c) : run_copy(r, c, state));
   }
-  if (s->observe) TRY(observe_command(r, c));
-  if (!s->options.profile) return NULL;
-  return trace_add(s, (trace_event){.method = r->index,
-                                    .instruction = c->instruction,
-                                    .kind = c->kind,
-                                    .backend = c->backend,
-                                    .start_ns = start,
-                                    .end_ns = clock_ns()});
+  return s->observe ? observe_command(r, c) : NULL;
+}
+
+/* Its event is kept where it fails, too: what is read for it is on its way until the devices have
+ * finished. */
+static clave_status run_traced(const running *r, const command *c, command_state *state) {
+  session *s = r->s;
+  trace_event e = {
+      .method = r->index, .instruction = c->instruction, .kind = c->kind, .backend = c->backend};
+  TRY(trace_reserve(s));
+  clave_status st = trace_note(r, c, &e);
+  e.start_ns = clock_ns();
+  if (!st) st = run_one(r, c, state);
+  e.end_ns = clock_ns();
+  s->events[s->n_events++] = e; /* its number is that of the launch */
+  return st;
+}
+
+clave_status run_command(const running *r, const command *c, command_state *state) {
+  return (r->s->options.profile ? run_traced : run_one)(r, c, state);
 }
 
 static clave_status run_numbered(const running *r, uint32_t i) {

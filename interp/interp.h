@@ -208,11 +208,26 @@ typedef struct session_timing {
   uint32_t node;
   const char *op, *name, *device; /* borrowed from the session */
   int64_t start_ns, end_ns;
+  const char *shapes;           /* "F32 [2, 3] -> F32 [2]"; "" of copies and transfers */
+  dtype type;                   /* that it is computed in */
+  double flops, bytes;          /* ops/work.h; flops < 0: not known */
+  double compute_ns, memory_ns; /* that they take at the device's peaks; 0: not known */
 } session_timing;
-clave_status session_timings(const session *s, void (*each)(void *ctx, const session_timing *t),
+/* What a device can do at most. */
+typedef struct device_peak {
+  char *device;        /* by its name; owned by who has the list */
+  dtype type;          /* of the elements that are multiplied and added */
+  double flops, bytes; /* a second; 0: not known */
+} device_peak;
+typedef struct peak_list {
+  device_peak *items;
+  uint32_t n;
+} peak_list;
+clave_status session_timings(session *s, const peak_list *peaks,
+                             void (*each)(void *ctx, const session_timing *t),
                              void *ctx) STATUS_CHECK;
 /* The last run as Chrome trace events. */
-clave_status session_write_trace(const session *s, const char *path) STATUS_CHECK;
+clave_status session_write_trace(session *s, const peak_list *peaks, const char *path) STATUS_CHECK;
 
 /* How a choice among variants of a node came about. */
 typedef enum tune_how {

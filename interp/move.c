@@ -79,7 +79,8 @@ clave_status replace_moved(session *s) {
   if (!reasons) return status_no_memory();
   for (uint32_t k = 0; k < n; k++) reasons[k] = s->methods[k].moved;
   executable *x = NULL;
-  clave_status st = executable_move(s->x, reasons, (uint8_t)cpu_of(s), &x);
+  clave_status st = trace_settle(s);
+  if (!st) st = executable_move(s->x, reasons, (uint8_t)cpu_of(s), &x);
   free(reasons);
   if (st) return st;
   forget_bindings(s);

@@ -189,7 +189,7 @@ static clave_status run_binding(const running *r) {
 
 /* Times are of one run. */
 static clave_status begin_profile(session *s) {
-  s->n_events = 0;
+  trace_clear(s);
   for (int b = 0; b < s->devices.count && s->options.profile; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
     if (vt->profile) TRY(vt->profile(s->streams[b], true));

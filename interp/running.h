@@ -81,10 +81,22 @@ typedef struct arena_chunks {
   uint32_t n;
 } arena_chunks;
 
+typedef struct traced_values traced_values; /* trace_work.c */
+
+/* A command that ran. */
 typedef struct trace_event {
   uint32_t method, instruction;
   uint8_t kind, backend;
   int64_t start_ns, end_ns;
+  /* Of a run, until trace_settle: its schedule, among session.traced, how it was recorded, and
+   * values of its operands (owned). */
+  schedule *p;
+  rounding rounds;
+  traced_values *values;
+  /* From then on: what it did. */
+  double flops, bytes; /* flops < 0: not known; bytes of copies and transfers are there at once */
+  dtype type;
+  char *shapes; /* owned; NULL: none */
 } trace_event;
 
 /* Host memory on its way to a device. */
@@ -122,6 +134,9 @@ struct session {
   trace_event *events; /* owned; of the last run */
   uint32_t n_events;
   size_t cap_events;
+  schedule **traced; /* (n_traced) held: those of events */
+  uint32_t n_traced;
+  size_t cap_traced;
 };
 
 /* A method that runs. */
@@ -234,7 +249,14 @@ clave_status session_values(session *s, uint32_t method, scalar_value *values) S
 /* Waits for all devices; an error if one met bad data. */
 clave_status finish_all(session *s, const graph *g) STATUS_CHECK;
 /* ---- trace.c ---- */
-clave_status trace_add(session *s, trace_event e) STATUS_CHECK;
-clave_status trace_finish(session *s) STATUS_CHECK; /* device times of a finished run */
+clave_status trace_reserve(session *s) STATUS_CHECK; /* room for one more event */
+clave_status trace_finish(session *s) STATUS_CHECK;  /* device times of a finished run */
+/* ---- trace_work.c ---- */
+/* What a command is about to do, in its event, which is the session's or to be freed. */
+clave_status trace_note(const running *r, const command *c, trace_event *out) STATUS_CHECK;
+void trace_free_values(trace_event *e);
+/* Before anybody reads what events did, and before the session gets another executable. */
+clave_status trace_settle(session *s) STATUS_CHECK;
+void trace_clear(session *s); /* forgets the events */
 
 #endif

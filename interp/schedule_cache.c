@@ -54,6 +54,12 @@ clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, curs
   return st;
 }
 
+void schedule_hold(executable *x, schedule *p) {
+  mutex_lock(x->lock);
+  p->holds++;
+  mutex_unlock(x->lock);
+}
+
 void schedule_release(executable *x, schedule *p) {
   if (!p) return;
   mutex_lock(x->lock);

@@ -11,6 +11,7 @@ clave_status schedule_find(executable *x, uint32_t method, const scalar_value *v
  * body. *made: by this call. */
 clave_status schedule_find_next(executable *x, uint32_t method, schedule *p, cursor from,
                                 const scalar_value *item, schedule **out, bool *made) STATUS_CHECK;
+void schedule_hold(executable *x, schedule *p);
 void schedule_release(executable *x, schedule *p); /* takes NULL */
 
 #endif

@@ -178,7 +178,8 @@ clave_status check_recording(session *s, int on, const node *n, const recording 
   if (!st && fits && !faulty) st = compare_results(&c);
   if (!st && faulty) text_puts(verdict, "what it was measured with is bad data for it");
   if (!st && c.verdict.size) text_append(verdict, c.verdict.data, c.verdict.size);
-  if (!st && fits && !faulty && !c.verdict.size) st = vt->prove(s->streams[on], r, r->n_forms > 0);
+  if (!st && fits && !faulty && !c.verdict.size && vt->prove)
+    st = vt->prove(s->streams[on], r, r->n_forms > 0);
   free_results(&c);
   free_copies(&c);
   return st ? st : text_status(verdict);

@@ -77,9 +77,11 @@ void session_destroy(session *s) {
   }
   destroy_state(s);
   free_staged(s);
+  trace_clear(s);
+  free(s->events);
+  free(s->traced);
   executable_destroy(s->own);
   oracle_destroy(s->oracle);
-  free(s->events);
   mem_pool_destroy(s->pool);
   free(s);
 }

@@ -1,6 +1,6 @@
 /* Measuring one choice: the node is recorded with each variant; those whose results are right are
- * run in turns, on the session's own stream. On the CPU backend, whose variants promise it, right
- * means the same bits as by rule; elsewhere what the self-check takes. */
+ * run in turns, on the session's own stream. On the CPU backend right means the same bits as by
+ * rule, where the family promises that; elsewhere what the self-check takes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,10 +161,11 @@ static clave_status compare_with_oracle(measurement *m, candidate *c, bool *good
 }
 
 /* Custom ops have one variant, and are never here. */
-static clave_status check(measurement *m, candidate *c, bool is_base, bool *good) {
+static clave_status check(measurement *m, candidate *c, const variant_choice *made, bool is_base,
+                          bool *good) {
   TRY(tune_node_fill(m->t, m->j, m->n));
-  return m->be->vt->is_unproven ? compare_with_oracle(m, c, good)
-                                : compare_bits(m, c, is_base, good);
+  return m->be->vt->is_unproven || made->rounds_apart ? compare_with_oracle(m, c, good)
+                                                      : compare_bits(m, c, is_base, good);
 }
 
 /* What a device cannot build or run is no variant of its; what it gets wrong is none either. If
@@ -173,7 +174,7 @@ static clave_status add_candidate(measurement *m, const variant_choice *made, in
   candidate *c = &m->all[i];
   *good = false;
   clave_status st = record_variant(m, made, i, c);
-  if (!st && !m->t->is_stopped) st = check(m, c, i == made->by_rule, good);
+  if (!st && !m->t->is_stopped) st = check(m, c, made, i == made->by_rule, good);
   if (!*good) free_candidate(m, c);
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);

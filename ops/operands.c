@@ -50,8 +50,8 @@ bool next_operand(operand_iter *i) {
     const ir_field *f = &t->fields[i->field];
     const uint32_t *at = slot_of_field(i->ins->op, f, i->item);
     if (!at) continue;
-    i->o = (operand){*at, f->flags & (IR_OUT | IR_DENSE | IR_ROWS | IR_ENCODED), f->name,
-                     reused_tid(t, i->ins->op, f->reuses), at};
+    i->o = (operand){*at, f->flags & (IR_OUT | IR_DENSE | IR_ROWS | IR_ENCODED | IR_COUNTS),
+                     f->name, reused_tid(t, i->ins->op, f->reuses), at};
     i->item++;
     return true;
   }

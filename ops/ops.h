@@ -46,7 +46,7 @@ extern const op_info op_table[IR_OP_COUNT];
  *   for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.o.tid, i.o.flags); */
 typedef struct operand {
   uint32_t tid;
-  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED */
+  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED, IR_COUNTS */
   const char *field;  /* its name in the schema */
   uint32_t reuses;    /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
   const uint32_t *at; /* where tid stands, in the op or its vector */

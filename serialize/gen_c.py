@@ -87,7 +87,8 @@ enum {
   IR_ROWS = 4,     /* wanted with a contiguous last dimension */
   IR_REQUIRED = 8, /* must be in the file */
   IR_OPTIONAL = 16, /* "= null": the opt kinds */
-  IR_ENCODED = 32   /* may be a constant of any encoding */
+  IR_ENCODED = 32,  /* may be a constant of any encoding */
+  IR_COUNTS = 64    /* its values decide how much the op does */
 };
 
 typedef struct ir_enum_value {
@@ -241,6 +242,7 @@ def _flags(f: Field) -> str:
         ("dense" in f.attrs, "IR_DENSE"),
         ("rows" in f.attrs, "IR_ROWS"),
         ("encoded" in f.attrs, "IR_ENCODED"),
+        ("counts" in f.attrs, "IR_COUNTS"),
         (f.required, "IR_REQUIRED"),
         (f.nullable, "IR_OPTIONAL"),
     ]

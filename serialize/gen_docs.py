@@ -19,6 +19,12 @@ by a backend.
 Views, control ops but `Item`, and those that *move elements* take tensors of every dtype; the others none of U16, U32,
 U64, F8_E4M3 and F8_E5M2.
 
+FLOP are arithmetic operations on elements of any dtype, a multiply-add being two; bytes are those that are read and
+written, where that is not all of each operand once. In an expression `x` is how many elements x has, `x[-1]` its last
+dimension, `x[1:]` the product of those from 1 on, a list of numbers their product, a list of tensors how many there
+are, and `steps` how many steps compute something ([ops/work.h](../ops/work.h) has the rest). An epilogue adds its
+steps, each on every element. [profiling.md](profiling.md) has what is made of them.
+
 """
 
 
@@ -30,6 +36,8 @@ def _role(f: Field) -> str:
     roles = [k for k in ("out", "dense", "rows", "encoded") if k in f.attrs]
     if f.encoded_since:
         roles[-1] += f" since version {f.encoded_since}"
+    if "counts" in f.attrs:
+        roles.append("decides how much is done")
     if f.reuses:
         roles.append(f"reuses {f.reuses}")
     if not f.required and f.default is None and not f.vector and f.type in ("Tid", "Vid", "IntOrVid", "FloatOrVid"):
@@ -48,6 +56,8 @@ def _op_text(s: Schema, op: Table) -> str:
         rows.append(f"| `{f.name}` | {type_} | {_role(f)} |\n")
     doc = (op.doc + "\n\n") if op.doc else ""
     moves = ", moves elements" if op.has("moves") else ""
+    work = [f"{name}: `{op.attrs[attr]}`" for name, attr in (("FLOP", "flops"), ("Bytes", "bytes")) if op.has(attr)]
+    doc += "".join(f"{line}.\n\n" for line in work)
     head = f"## {op.name}\n\n{_kind(op)} op, since version {op.since}, family `{op.family}`{moves}.\n\n{doc}"
     return head + "| field | type | role |\n|---|---|---|\n" + "".join(rows) + "\n"
 

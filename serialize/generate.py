@@ -15,6 +15,7 @@ from gen_c import c_files, steps_fbs
 from gen_docs import docs_files
 from gen_python import python_files
 from gen_schema import Schema, SchemaError, read_schema
+from gen_work import work_table_c
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,6 +44,7 @@ def find_flatc(args: argparse.Namespace) -> str | None:
 def all_files(schema: Schema, args: argparse.Namespace) -> dict[Path, str]:
     """Path -> text of everything asked for."""
     files = {args.out / name: text for name, text in c_files(schema).items()}
+    files[args.out / "work_table.c"] = work_table_c(schema)
     if args.python:
         files.update({args.python / name: text for name, text in python_files(schema).items()})
     if args.docs:

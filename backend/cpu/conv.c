@@ -4,6 +4,7 @@
 #include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
 
 /* The weight in panels, if it is constant. */
@@ -91,7 +92,8 @@ static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
 clave_status cpu_conv(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv(n, &f);
-  return record_conv(r, &f);
+  int tile = choose_winograd(r, &f);
+  return tile ? record_winograd(r, &f, tile) : record_conv(r, &f);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {

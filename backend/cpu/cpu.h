@@ -53,7 +53,12 @@ klayout cpu_layout(const tensor *t);
  * for the device (see constant_form). size: what its bytes depend on beside x's dims, strides and
  * dtype.
  */
-typedef enum cpu_form_kind { CPU_FORM_CONV, CPU_FORM_MATMUL, CPU_FORM_PAIRS } cpu_form_kind;
+typedef enum cpu_form_kind {
+  CPU_FORM_CONV,
+  CPU_FORM_MATMUL,
+  CPU_FORM_PAIRS,
+  CPU_FORM_WINOGRAD
+} cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;
   const bound_tensor *x;
@@ -61,8 +66,8 @@ typedef struct cpu_form_request {
   const kernel_desc *k;
   const void *args;
 } cpu_form_request;
-/* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result.
- */
+/* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result,
+ * but of a family that says so (rounds_apart). */
 tuning_key cpu_key(const cpu_recorder *r);
 int cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key, int by_rule);
 bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */

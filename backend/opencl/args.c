@@ -150,6 +150,7 @@ void args_place(const kernel_signature *g, bool wide, dtype compute, arg_places 
     out->at[i] = (uint16_t)at;
     at += kind == ARG_INDEX8 ? 8 * size : size;
   }
+  out->end = (uint16_t)at;
   out->size = (uint16_t)((at + largest - 1) / largest * largest);
 }
 

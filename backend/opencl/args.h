@@ -111,6 +111,7 @@ extern const kernel_signature kernel_signatures[]; /* generated; by the numbers 
 typedef struct arg_places {
   uint16_t at[MAX_LAUNCH_ARGS]; /* of a pointer, which it is; of a number, its byte in the struct */
   uint16_t n_pointers, size;    /* bytes of the struct */
+  uint16_t end;                 /* behind its last number */
 } arg_places;
 void args_place(const kernel_signature *g, bool wide, dtype compute, arg_places *out);
 bool arg_is_pointer(arg_kind kind);

@@ -99,11 +99,15 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
 
 static bool is_memory(const launch_value *v) { return v->kind <= VALUE_ABSENT; }
 
-/* The struct of numbers, which is the last argument. */
+/* The struct of numbers, which is the last argument. rusticl (Mesa 22.3) takes no bytes behind the
+ * last number, though the struct has them. */
 static clave_status set_numbers(const cl_stream *s, const recorded_launch *l,
                                 const bound_launch *b) {
-  CL_TRY(s->cl->clSetKernelArg(b->handle, l->places.n_pointers, l->places.size, b->numbers),
-         "clSetKernelArg");
+  const arg_places *p = &l->places;
+  cl_int code = s->cl->clSetKernelArg(b->handle, p->n_pointers, p->size, b->numbers);
+  if (code == CL_INVALID_ARG_SIZE && p->end < p->size)
+    code = s->cl->clSetKernelArg(b->handle, p->n_pointers, p->end, b->numbers);
+  CL_TRY(code, "clSetKernelArg");
   return NULL;
 }
 

@@ -214,6 +214,114 @@ static void test_timings_of_updates(void **state) {
   clave_device_destroy(device);
 }
 
+static clave_peak peak_of(const char *device, clave_dtype dtype, double flops, double bytes) {
+  return (clave_peak){.size = sizeof(clave_peak),
+                      .device = device,
+                      .dtype = dtype,
+                      .flops_a_second = flops,
+                      .bytes_a_second = bytes};
+}
+
+/* The peak of the node's own dtype counts, else F32's. */
+static void look_at_work(void *ctx, const clave_timing *t) {
+  const double *want = ctx; /* compute_ns, memory_ns */
+  if (t->kind != CLAVE_TIMING_NODE) return;
+  assert_string_equal(t->shapes, "I32 [3], I32 [3] -> I32 [3]");
+  assert_int_equal(t->dtype, CLAVE_I32);
+  assert_true(t->flops > 0 && t->bytes > 0);
+  assert_true(fabs(t->compute_ns - t->flops * want[0]) < 1e-9);
+  assert_true(fabs(t->memory_ns - t->bytes * want[1]) < 1e-9);
+}
+
+static void test_peaks_limit_timings(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_session *s;
+  clave_device_info info = {.size = sizeof info};
+  clave_program *p = load_text("joined.json", joined_program);
+  const clave_session_options o = {.size = sizeof o, .profile = true};
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_device_get_info(device, &info));
+  good(clave_session_create(p, device, &o, &s));
+  good(clave_session_run(s, "forward"));
+  good(clave_session_timings(s, look_at_work, (double[]){0, 0}));
+  const clave_peak peaks[] = {peak_of("another", CLAVE_I32, 1e3, 1e3),
+                              peak_of(info.name, CLAVE_F32, 1e9, 5e8),
+                              peak_of(info.name, CLAVE_I32, 2e9, 4e9)};
+  good(clave_session_set_peaks(s, peaks, 2));
+  good(clave_session_timings(s, look_at_work, (double[]){1, 2}));
+  good(clave_session_set_peaks(s, peaks, 3));
+  good(clave_session_timings(s, look_at_work, (double[]){0.5, 0.25}));
+  good(clave_session_set_peaks(s, &(clave_peak){.size = sizeof(clave_peak), .device = info.name},
+                               1));
+  good(clave_session_timings(s, look_at_work, (double[]){0, 0}));
+  good(clave_session_set_peaks(s, NULL, 0));
+  good(clave_session_timings(s, look_at_work, (double[]){0, 0}));
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
+static void add_attention(void *ctx, const clave_timing *t) {
+  if (strcmp(t->op, "attention_cached") == 0) *(double *)ctx += t->flops;
+}
+
+/* A token sees the keys up to its own position, which is a tensor's value. */
+static void test_attention_counts_by_position(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *p;
+  clave_session *s;
+  const clave_session_options o = {.size = sizeof o, .profile = true};
+  const int64_t one[] = {1, 1};
+  int64_t token = 5, position = 0;
+  const clave_tensor tokens = clave_tensor_make(CLAVE_I64, 2, one, &token),
+                     at = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
+  double first = 0;
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load("examples/tinylm/tinylm.clv", NULL, &p));
+  good(clave_session_create(p, device, &o, &s));
+  good(clave_session_set_input(s, NULL, 0, &tokens));
+  for (; position < 4; position++) {
+    double flops = 0;
+    good(clave_session_set_input(s, NULL, 1, &at));
+    good(clave_session_run(s, NULL));
+    good(clave_session_timings(s, add_attention, &flops));
+    if (position == 0) first = flops;
+    assert_true(first > 0 && flops == first * (double)(position + 1));
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
+static void test_peaks_that_are_none(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_session *s;
+  clave_program *p = load_text("joined.json", joined_program);
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &s));
+  const clave_peak right = peak_of("cpu", CLAVE_F32, 1, 1);
+  clave_peak wrong[] = {right, right};
+  wrong[1].size = 8;
+  expect_invalid(clave_session_set_peaks(s, wrong, 2), "clave_peak: size is 8");
+  wrong[1] = peak_of(NULL, CLAVE_F32, 1, 1);
+  expect_invalid(clave_session_set_peaks(s, wrong, 2), "a peak has no device");
+  wrong[1] = peak_of("cpu", (clave_dtype)99, 1, 1);
+  expect_invalid(clave_session_set_peaks(s, wrong, 2), "a peak has dtype 99");
+  const double bad[] = {-1, (double)NAN, (double)INFINITY};
+  for (int i = 0; i < 3; i++) {
+    wrong[1] = peak_of("cpu", CLAVE_F32, bad[i], 1);
+    expect_invalid(clave_session_set_peaks(s, wrong, 2), "not finite numbers from 0 on");
+    wrong[1] = peak_of("cpu", CLAVE_F32, 1, bad[i]);
+    expect_invalid(clave_session_set_peaks(s, wrong, 2), "not finite numbers from 0 on");
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
 static const char random_program[] =
     "{\"version\": 2, \"tensors\": [{\"dtype\": \"F32\", \"shape\": [{\"literal\": 4}], \"name\": "
     "\"y\"}], "
@@ -318,6 +426,9 @@ int main(void) {
       cmocka_unit_test(test_every_state_is_copied),
       cmocka_unit_test(test_states_rotate),
       cmocka_unit_test(test_timings_of_updates),
+      cmocka_unit_test(test_peaks_limit_timings),
+      cmocka_unit_test(test_peaks_that_are_none),
+      cmocka_unit_test(test_attention_counts_by_position),
       cmocka_unit_test(test_random_goes_on),
       cmocka_unit_test(test_bad_state),
       cmocka_unit_test(test_sections_and_metadata),

@@ -4,7 +4,7 @@
 import torch
 import torch.nn.functional as fn
 
-from describe import BF16, F16, F32, F64, FLOATS, I8, I32, I64, U8, Case, T, name_of, products, ulps
+from describe import BF16, F16, F32, F64, FLOATS, I8, I32, I64, INF, NAN, U8, Case, T, name_of, products, ulps
 
 PLANES = {  # x, weight, arguments
     "plain": ((2, 3, 9, 11), (5, 3, 3, 3), {}), "padded": ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}), "strided": ((1, 3, 12, 9), (4, 3, 3, 3), {"stride": 2, "padding": 1}),
@@ -120,6 +120,42 @@ class Weighted(torch.nn.Module):
         )
 
 
+class Tiled(torch.nn.Module):
+    """Constant weights of 64 channels and more, which the CPU backend multiplies tile by tile (backend/cpu/winograd.c), and
+    convolutions of such sizes that it does not. Numbers beyond the finite are to stay where they are."""
+
+    def __init__(self):
+        super().__init__()
+        g = torch.Generator().manual_seed(9)
+        draw = lambda *shape: torch.nn.Parameter(torch.rand(shape, generator=g) * 4 - 2)
+        self.wide, self.odd, self.grouped = draw(33, 64, 3, 3), draw(18, 67, 3, 3), draw(34, 65, 3, 3)
+        self.bias, self.few = draw(33), draw(5, 64, 3, 3)
+        spots = torch.zeros(1, 64, 9, 18)
+        spots[0, 7, 4, 5], spots[0, 9, 8, 17], spots[0, 60, 0, 10] = INF, NAN, -INF
+        self.register_buffer("spots", spots)
+
+    def forward(self, x, y):
+        some = x[:, :64]
+        return (
+            fn.conv2d(some, self.wide, self.bias, padding=1),
+            fn.conv2d(some, self.wide),
+            torch.relu(fn.conv2d(some, self.wide, self.bias, padding="same") + x[:, :33]),
+            fn.conv2d(some[:, :, :5, 3:10], self.wide, padding=(0, 2)),
+            fn.conv2d(some[:1, :, :1, :1], self.wide, padding=1),
+            fn.conv2d(some[:1, :, 2:4, :3], self.wide, self.bias, padding=(5, 4)),
+            fn.conv2d(x[:, :67], self.odd, padding=(2, 0)),
+            fn.conv2d(x, self.grouped, self.bias.repeat(2)[:34], padding=1, groups=2),
+            fn.conv2d(some + self.spots, self.wide, padding=1),
+            fn.conv2d(some, self.few, padding=1),
+            fn.conv2d(some, self.wide, stride=2, padding=1),
+            fn.conv2d(some, self.wide, dilation=2, padding=2),
+            fn.conv_transpose2d(some[:, :33], self.wide),
+            fn.conv2d(y, self.wide, self.bias, padding=1),
+            fn.conv2d(y[0], self.wide),
+            fn.conv2d(y[:0], self.wide),
+        )
+
+
 class Quantised(torch.nn.Module):
     """Convolutions of codes of 8 bits that are decoded, by a weight of codes: sums of integers, which a pass makes of
     them. zero: what stands for 0, also around x."""
@@ -165,6 +201,16 @@ def wide_integers(x, w):
     )
 
 
+def tiled():
+    bound = tolerance(F32, (1, 64, 3, 3))
+    yield Case("tiled", Tiled(), [T((2, 130, 9, 18)), T((3, 64, 13, 15))], **bound)
+    steps = torch.nn.Sequential(torch.nn.Conv2d(64, 48, 3, padding=1), torch.nn.ReLU())
+    d = torch.export.Dim
+    sizes = [{0: d("images"), 2: d("rows"), 3: d("columns")}]
+    inputs = [[T((2, 64, 8, 9))], [T((3, 64, 21, 16))]]
+    yield Case("tiled_sizes", steps, inputs[0], inputs[1], dynamic_shapes=sizes, **bound)
+
+
 def cases():
     for dtype in (I8, I32, I64):
         lines = [T((2, 3, 9), dtype), T((5, 3, 3), dtype), T((5,), dtype), T((1, 4, 11), dtype), T((4, 1, 3), dtype)]
@@ -206,6 +252,7 @@ def cases():
     for dtype in (F32, F16, BF16, F64):
         shapes = [T((2, 24, 7, 9), dtype), T((2, 24, 9, 8), dtype)]
         yield Case(f"weights_{name_of(dtype)}", Weighted(dtype), shapes, **tolerance(dtype, (1, 24)))
+    yield from tiled()
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]
     yield Case("unbatched", fn.conv2d, unbatched, **tolerance(F32, (4, 3, 3, 3)))
     yield Case("empty_batch", fn.conv2d, [T((0, 3, 7, 8)), T((4, 3, 3, 3)), T((4,))])

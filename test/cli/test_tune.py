@@ -8,8 +8,11 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from conftest import make_program
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
+
+import clave
 
 
 @pytest.fixture
@@ -129,6 +132,27 @@ def test_who_says_so(tool, root, tune, cache):
 
 
 @pytest.mark.by_turn(3)
+def test_convolutions(tool, tmp_path, cache):
+    """Variants that round otherwise are held against the self-check's bound, and run when a table says so."""
+    torch.manual_seed(0)
+    program, x = tmp_path / "c.clv", torch.randn(1, 64, 9, 10)
+    model = torch.nn.Conv2d(64, 24, 3, padding=1)
+    clave.export(model, (x,)).save(program)
+    save_file({"input_0": x.numpy()}, tmp_path / "in.safetensors")
+    env, results = {"CLAVE_CACHE_DIR": str(cache)}, {}
+    tuned = json.loads(tool.good("tune", program, "--device", "cpu", "--json", env=env))
+    (conv,) = [c for c in tuned["choices"] if c["family"] == "conv"]
+    assert conv["variants"] == 3 and conv["by_rule"] == "winograd 2" and conv["how"] == "measured"
+    for variant in ("direct", "winograd 2", "winograd 4"):
+        table = share(tmp_path / "table.json", "any", ("conv", conv["key"], variant))
+        tool.good("tune", "--device", "cpu", "--import", table, "--force", env=env)
+        words = ("--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors")
+        tool.good("run", program, "--device", "cpu", *words, env=env)
+        results[variant] = load_file(tmp_path / "out.safetensors")["output_0"]
+        np.testing.assert_allclose(results[variant], model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    assert len({r.tobytes() for r in results.values()}) == 3
+
+
 def test_export_import(tune, tool, tmp_path, cache):
     exported = tmp_path / "table.json"
     first = tune("cpu", "--export", exported)

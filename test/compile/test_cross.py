@@ -122,10 +122,10 @@ def check(
 # ---------------------------------------------------------------- executables
 
 
-@pytest.mark.parametrize("name", ["net", "counter", "loop", "steps", "dice", "linear of 16 bits"])
+@pytest.mark.parametrize("name", ["net", "tiles", "counter", "loop", "steps", "dice", "linear of 16 bits"])
 def test_models(tmp_path, processor, name):
-    """Convolutions, attention, softmax and norms; state; If, While and a scan; steps of floats and integers; random
-    numbers; BF16."""
+    """Convolutions (also of many channels), attention, softmax, norms; state; If, While and a scan; steps of floats and
+    integers; random numbers; BF16."""
     module, args = MODELS[name]
     check(processor, saved(tmp_path, module(), *args), args, tmp_path / "c")
 

@@ -101,6 +101,7 @@ class Steps(torch.nn.Module):
 
 MODELS = {
     "net": (Net, (noise(2, 3, 32, 32),)),
+    "tiles": (lambda: torch.nn.Conv2d(65, 20, 3, padding=1), (noise(2, 65, 9, 15),)),
     "counter": (Counter, (noise(3),)),
     "loop": (Loop, (noise(4, 5), torch.tensor(5))),
     "loop that does not begin": (Loop, (-noise(4, 5).abs(), torch.tensor(0))),

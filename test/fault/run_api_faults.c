@@ -255,6 +255,13 @@ static void count_timing(void *ctx, const clave_timing *t) {
   l->n_timings += t->end_ns >= t->start_ns;
 }
 
+static clave_status set_peaks(clave_session *s) {
+  const clave_peak one = {.size = sizeof one, .device = "cpu", .flops_a_second = 1e9};
+  const clave_peak two[] = {one, one};
+  TRY(clave_session_set_peaks(s, two, 2));
+  return clave_session_set_peaks(s, &one, 1);
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
@@ -263,6 +270,7 @@ static clave_status use_sessions(life *l) {
   TRY(clave_session_edit(l->session, edit, l));
   TRY(run(l->session, l));
   TRY(describe_blocks(l->session));
+  TRY(set_peaks(l->session));
   TRY(clave_session_timings(l->session, count_timing, l));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
+#include "backend/cpu/kernels/vec4.h"
 #include "backend/cpu/kernels/vector.h"
 
 enum { MULTIPLIES_PER_THREAD = 128 * 1024, MOST_SETS = 64 /* of taps that are packed */ };
@@ -96,12 +97,25 @@ static void widen_weight(const void *user, int64_t group, int64_t row, int64_t r
   codes_strips(&codes, group * a->p->outputs + row, rows, k, kn, height, to);
 }
 
+/* Every other float: 4 of 8 at a time, whose last is behind them. */
+static void load_every_other(const float *from, int64_t n, float *to) {
+  int64_t i = 0;
+  for (; i + 4 < n; i += 4) {
+    const vec4 a = vec4_load(from + 2 * i), b = vec4_load(from + 2 * i + 4);
+    const vec4 even = {a[0], a[2], b[0], b[2]};
+    memcpy(to + i, &even, sizeof even);
+  }
+  for (; i < n; i++) to[i] = from[2 * i];
+}
+
 /* Elements of x behind one another, or a stride apart, in the compute class. */
 static inline void load_cells(const conv_part *a, int64_t from, int64_t n, char *to) {
   const conv_args *p = a->p;
   const void *x = element_at(p->x, p->type, from);
   if (p->type == DTYPE_F32 && a->d[2].stride == 1)
     memcpy(to, x, (size_t)n * sizeof(float));
+  else if (p->type == DTYPE_F32 && a->d[2].stride == 2)
+    load_every_other(x, n, (float *)(void *)to);
   else
     load_row(a->c, p->type, x, a->d[2].stride, n, to);
 }

@@ -105,7 +105,10 @@ static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from
                                  int64_t *first, int64_t *stop) {
   int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
   int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
-  if (stride > 1) { /* a division takes as long as a short row */
+  if (stride == 2) { /* a division takes as long as a short row */
+    low = (low + 1) >> 1;
+    high = (high + 1) >> 1;
+  } else if (stride > 1) {
     low = (low + stride - 1) / stride;
     high = (high + stride - 1) / stride;
   }

@@ -1,0 +1,112 @@
+"""Where the time of models goes, by clave bench --breakdown: kinds of nodes ranked by the time that they take beyond
+what the device would need at its peaks. Shares of a run, which a busy machine changes less than times."""
+
+import collections
+import pathlib
+import re
+import subprocess
+
+from process import measured
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = ("ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens")  # of models.py
+PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/roofline.svg"
+LLM = ("110 M", "F16")  # of llama_files.py
+BEHIND = 128  # tokens that a new one follows; as many are read at once before
+TURNS, RUNS = 5, 5
+LEAST = 0.03  # of a run: what gains less is no row
+HEAD = [
+    "| model, device | nodes | of the run, % | of their limit, % | beyond it, of the run, % |",
+    "|---|---|---|---|---|",
+]
+SHAPE = re.compile(r"([\w:]+) \[([\d, ]*)\]")
+
+
+def shapes(row):
+    """[dims] of what a node reads; of what it writes."""
+    read, _, written = row["shapes"].partition("-> ")
+    return tuple([[int(n) for n in dims.split(", ") if n] for _, dims in SHAPE.findall(s)] for s in (read, written))
+
+
+def kind(row):
+    """What a kernel's author would call a node: a convolution by its window, a product by its rows."""
+    if row["kind"] != "node":
+        return row["kind"]
+    read, written = shapes(row)
+    if row["op"] == "conv":
+        channels, weight = read[0][1], read[1]
+        depthwise = "depthwise " if weight[1] == 1 and channels > 1 else ""
+        return f"conv, {depthwise}{'×'.join(map(str, weight[2:]))}"
+    if row["op"] == "matmul":
+        n = written[0][-1]
+        rows = 1
+        for size in written[0][:-1]:
+            rows *= size
+        return f"matmul, {rows} row{'s' if rows > 1 else ''}, {'more' if n > 4096 else 'at most 4096'} columns"
+    return row["op"]
+
+
+def ranked(breakdown):
+    """[(kind, share of the run, share of the limit, share beyond it)], what has most beyond first."""
+    parts = collections.defaultdict(lambda: [0.0, 0.0])
+    for row in breakdown["nodes"]:
+        part = parts[kind(row)]
+        part[0] += row["ms"]
+        part[1] += max(row["compute_ms"] or 0, row["memory_ms"] or 0)
+    parts["between kernels"] = [breakdown["between_ms"], 0.0]
+    total = breakdown["run_ms"]
+    rows = [(k, ms / total, limit / ms if ms else 0, max(0, ms - limit) / total) for k, (ms, limit) in parts.items()]
+    return sorted(rows, key=lambda r: -r[3])
+
+
+def programs(args):
+    """{name: (a program, more arguments)}."""
+    import llama_files
+    import models
+    import numpy as np
+    import torch
+
+    import clave
+
+    args.work.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name in MODELS:
+        path = args.work / (re.sub(r"\W+", "_", f"breakdown {name}") + ".clv")
+        if not path.exists():
+            with torch.no_grad():
+                clave.export(*models.make(name)).save(str(path))
+        found[name] = (path, [])
+    _, llm = llama_files.files(args.work, *LLM)
+    for what, n, position in ((f"prefill of {BEHIND}", BEHIND, 0), (f"a token behind {BEHIND}", 1, BEHIND)):
+        tokens = args.work / f"tokens_{n}.npy"
+        np.save(tokens, np.arange(3, 3 + n)[None])
+        found[f"{LLM[0]} {LLM[1]}, {what}"] = (llm, ["--input", f"tokens={tokens}", "--input", f"position={position}"])
+    return found
+
+
+def best(args, path, more, device):
+    """The breakdown of the process that was disturbed least."""
+    command = [args.build / "clave", "bench", path, *more, "--device", device, "--breakdown", "--json"]
+    turns = [measured([*command, "--runs", RUNS, "--warmup", 2])["breakdown"] for _ in range(TURNS)]
+    return min(turns, key=lambda b: b["run_ms"])
+
+
+def draw(args, path):
+    """docs/roofline.svg, whose title has the program's name."""
+    command = [args.build / "clave", "bench", path.name, "--device", args.device, "--breakdown", "--svg", PICTURE]
+    subprocess.run(command, cwd=path.parent, check=True, capture_output=True)
+
+
+def bench_breakdown(args):
+    rows, found = [], programs(args)
+    for name, (path, more) in found.items():
+        for device in (args.device, "cpu"):
+            rows += [(f"{name}, {device}", *r) for r in ranked(best(args, path, more, device)) if r[3] >= LEAST]
+            print(f"{name}, {device}", flush=True)
+    if not args.print:
+        draw(args, found[PICTURED][0])
+    lines = list(HEAD)
+    for name, what, share, limit, beyond in sorted(rows, key=lambda r: -r[4]):
+        limit = "–" if what == "between kernels" else f"{100 * limit:.0f}"
+        lines.append(f"| {name} | {what} | {100 * share:.1f} | {limit} | {100 * beyond:.1f} |")
+    return lines

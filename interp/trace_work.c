@@ -1,0 +1,167 @@
+/* How much the commands of a profiled run did, and of which sizes. A command notes where that
+ * stands, and what its device computed on that decides it; the rest is done when somebody asks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/running.h"
+#include "interp/schedule_cache.h"
+#include "ops/work.h"
+
+/* Values of an operand, on their way from the device while it works. */
+struct traced_values {
+  traced_values *next;
+  uint32_t tid;
+  dtype type;
+  int64_t n;
+  _Alignas(int64_t) char items[];
+};
+
+/* ---------------------------------------------------------------- while it runs */
+
+/* Schedules are held as long as events name them. */
+static clave_status hold_schedule(session *s, schedule *p) {
+  for (uint32_t i = s->n_traced; i-- > 0;)
+    if (s->traced[i] == p) return NULL;
+  if (!array_reserve(&s->traced, &s->cap_traced, (size_t)s->n_traced + 1, sizeof(schedule *)))
+    return status_no_memory();
+  schedule_hold(s->x, p);
+  s->traced[s->n_traced++] = p;
+  return NULL;
+}
+
+static clave_status note_values(const running *r, const command *c, uint32_t tid,
+                                trace_event *out) {
+  const bound_tensor *b = &r->b->bound[c->backend][tid];
+  const int64_t n = tensor_numel(&b->t);
+  const size_t size = dtype_size(b->t.type);
+  if (n == 0 || !tensor_is_contiguous(&b->t)) return NULL;
+  traced_values *v = malloc(sizeof *v + (size_t)n * size);
+  if (!v) return status_no_memory();
+  *v = (traced_values){.next = out->values, .tid = tid, .type = b->t.type, .n = n};
+  out->values = v;
+  stream *q = r->s->streams[c->backend];
+  return q->owner->vt->enqueue_read(q, b->buf, b->buffer_offset + (size_t)b->t.offset * size,
+                                    v->items, (size_t)n * size);
+}
+
+static clave_status note_run(const running *r, const command *c, trace_event *out) {
+  const ir_instruction *ins = &r->g->instructions[c->instruction];
+  TRY(hold_schedule(r->s, r->b->p));
+  out->p = r->b->p;
+  out->rounds = c->recorded->rounds;
+  for (operand_iter i = operands_of(ins); work_table[ins->op_type].counts && next_operand(&i);)
+    if (i.o.flags & IR_COUNTS) TRY(note_values(r, c, i.o.tid, out));
+  return NULL;
+}
+
+clave_status trace_note(const running *r, const command *c, trace_event *out) {
+  size_t bytes = 0;
+  if (c->kind == COMMAND_RUN) return note_run(r, c, out);
+  if (c->kind == COMMAND_TRANSFER) {
+    bytes = r->b->p->storages[c->x.storage].bytes;
+  } else {
+    TRY(known_bytes(&c->out.t, &bytes));
+    bytes *= 2;
+  }
+  out->bytes = (double)bytes;
+  return NULL;
+}
+
+void trace_free_values(trace_event *e) {
+  for (traced_values *v = e->values, *next; v; v = next) {
+    next = v->next;
+    free(v);
+  }
+  e->values = NULL;
+}
+
+void trace_clear(session *s) {
+  for (uint32_t i = 0; i < s->n_events; i++) {
+    trace_free_values(&s->events[i]);
+    free(s->events[i].shapes);
+  }
+  for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
+  s->n_events = s->n_traced = 0;
+}
+
+/* ---------------------------------------------------------------- afterwards */
+
+/* As kernels are given it: what they want contiguous was copied. */
+static tensor tensor_in(const schedule *p, const operand *o) {
+  tensor t = p->at[o->tid].t;
+  if ((o->flags & IR_DENSE && !tensor_is_contiguous(&t)) ||
+      (o->flags & IR_ROWS && !tensor_rows_contiguous(&t)))
+    tensor_set_contiguous(&t);
+  return t;
+}
+
+static void write_shape(text *out, const tensor *t) {
+  char name[64];
+  text_puts(
+      out, t->encoding.kind ? encoding_text(&t->encoding, name, sizeof name) : dtype_name(t->type));
+  text_puts(out, " [");
+  for (int i = 0; i < t->rank; i++)
+    text_printf(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+  text_puts(out, "]");
+}
+
+/* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]" */
+static clave_status write_shapes(const node *n, char **out) {
+  text t = {0};
+  bool any = false;
+  for (int written = 0; written < 2; written++) {
+    if (written) text_puts(&t, any ? " -> " : "-> ");
+    any = false;
+    for (operand_iter i = operands_of(n->instruction); next_operand(&i);) {
+      if (((i.o.flags & IR_OUT) != 0) != written) continue;
+      text_puts(&t, any ? ", " : "");
+      write_shape(&t, &n->tensors[i.o.tid].t);
+      any = true;
+    }
+  }
+  *out = t.data;
+  return text_status(&t);
+}
+
+/* What it is computed in: a Matmul with a weight of F16 in F32, as its a. */
+static dtype type_of_work(const node *n, rounding rounds) {
+  uint32_t first = first_slot(n->instruction, false);
+  if (first == IR_NONE) first = first_slot(n->instruction, true);
+  return rounds == ROUNDS_ROWS      ? DTYPE_I8
+         : rounds == ROUNDS_TO_BF16 ? DTYPE_BF16
+                                    : n->tensors[first].t.type;
+}
+
+enum { MOST_COUNTED = 4 }; /* operands of an op */
+
+static clave_status settle_event(const session *s, bound_tensor *tensors, trace_event *e) {
+  const ir_instruction *ins = &s->x->methods[e->method].g.instructions[e->instruction];
+  const node n = {.instruction = ins, .tensors = tensors, .values = e->p->values};
+  work_counts counts[MOST_COUNTED];
+  work_node w = {.node = &n, .counts = counts};
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    tensors[i.o.tid].t = tensor_in(e->p, &i.o);
+  for (const traced_values *v = e->values; v && w.n_counts < MOST_COUNTED; v = v->next)
+    counts[w.n_counts++] = (work_counts){v->tid, v->type, v->n, v->items};
+  const op_work work = measure_work(&w);
+  e->flops = work.flops;
+  e->bytes = work.bytes;
+  e->type = type_of_work(&n, e->rounds);
+  TRY(write_shapes(&n, &e->shapes));
+  trace_free_values(e);
+  e->p = NULL;
+  return NULL;
+}
+
+clave_status trace_settle(session *s) {
+  if (!s->n_traced) return NULL;
+  bound_tensor *tensors = calloc((size_t)slot_count(s->prog) + 1, sizeof *tensors);
+  clave_status st = tensors ? NULL : status_no_memory();
+  for (uint32_t i = 0; i < s->n_events && !st; i++)
+    if (s->events[i].p) st = settle_event(s, tensors, &s->events[i]);
+  free(tensors);
+  if (st) return st;
+  for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
+  s->n_traced = 0;
+  return NULL;
+}

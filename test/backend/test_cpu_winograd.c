@@ -1,0 +1,285 @@
+/* Winograd's convolutions against sums in double, with what every processor has and with all that
+ * this one has: tails of tiles, lanes and panels, groups, all kinds of padding. How far they are
+ * off is held against the bound that direct sums have in the op cases (test/cases/conv.py), and
+ * against direct sums of the same numbers. Numbers of threads and infinite inputs. */
+#include <float.h>
+#include <math.h>
+
+#include "backend/cpu/kernels/conv.h"
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/winograd.h"
+#include "backend/kernel_pool.h"
+
+enum { MOST_X = 1 << 19, MOST_WEIGHT = 1 << 18, MOST_OUT = 1 << 18, MOST_OUTPUTS = 256, TAPS = 9 };
+
+static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT], other[MOST_OUT];
+static double want[MOST_OUT];
+
+static uint32_t seed;
+/* Uniform in [0, 1). */
+static double draw(void) {
+  seed = seed * 1664525U + 1013904223U;
+  return (double)(seed >> 8) / (1 << 24);
+}
+/* As of the op cases: in [-2, 2]; or normal, of variance 4 / 3 all the same. */
+static float uniform(void) { return (float)(4 * draw() - 2); }
+static float normal(void) {
+  double sum = -6;
+  for (int i = 0; i < 12; i++) sum += draw();
+  return (float)(sum * sqrt(4. / 3));
+}
+
+static void fill(float (*next)(void)) {
+  seed = 1;
+  for (int i = 0; i < MOST_X; i++) x[i] = next();
+  for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = next();
+  for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = next();
+}
+
+static int64_t result_size(const winograd_args *p) {
+  return p->images * p->groups * p->outputs * p->out_rows * p->out_columns;
+}
+
+static double sum_at(const winograd_args *p, int64_t image, int64_t output, int64_t y, int64_t i) {
+  int64_t size = p->in_rows * p->in_columns;
+  const float *from =
+      (const float *)p->x + (image * p->groups + output / p->outputs) * p->channels * size;
+  const float *w = (const float *)p->weight + output * p->channels * TAPS;
+  double sum = p->bias ? (double)((const float *)p->bias)[output] : 0;
+  for (int64_t c = 0; c < p->channels; c++, from += size)
+    for (int64_t tap = 0; tap < TAPS; tap++, w++) {
+      int64_t row = y - p->top + tap / 3, column = i - p->left + tap % 3;
+      bool inside = row >= 0 && row < p->in_rows && column >= 0 && column < p->in_columns;
+      sum += (double)*w * (inside ? (double)from[row * p->in_columns + column] : 0);
+    }
+  return sum;
+}
+
+static void find_want(const winograd_args *p) {
+  int64_t n = 0;
+  assert_true(result_size(p) <= MOST_OUT);
+  for (int64_t image = 0; image < p->images; image++)
+    for (int64_t o = 0; o < p->groups * p->outputs; o++)
+      for (int64_t y = 0; y < p->out_rows; y++)
+        for (int64_t i = 0; i < p->out_columns; i++) want[n++] = sum_at(p, image, o, y, i);
+}
+
+/* Runs a kernel behind its packing. */
+static void run(const kernel_desc *pack, const kernel_desc *k, void *args, const void **packed,
+                int n_threads) {
+  kernel_fault fault = {0};
+  test_pool pool = {.grants = MAX_GRANTS}, weights = pool;
+  kernel_context ctx = make_context(&weights, &fault);
+  ctx.n_threads = n_threads;
+  size_t bytes = pack->scratch(&ctx, args);
+  assert_true(pack->run(&ctx, args));
+  assert_int_equal(weights.taken, bytes);
+  *packed = weights.memory[0];
+  ctx.pool = &pool;
+  bytes = k->scratch(&ctx, args);
+  assert_true(k->run(&ctx, args));
+  assert_int_equal(pool.taken, bytes);
+  free_pool(&pool);
+  free_pool(&weights);
+}
+
+static void run_tiles(winograd_args *p, int n_threads) {
+  for (int64_t i = 0; i < MOST_OUT; i++) out[i] = -99;
+  run(&kernel_winograd_pack, &kernel_winograd, p, &p->packed, n_threads);
+  for (int64_t i = result_size(p); i < MOST_OUT; i++) assert_true(out[i] == -99);
+}
+
+static kconv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t padding) {
+  return (kconv_dim){in, out_columns, kernel, 1, padding, 1, 1, 1};
+}
+
+/* Directly, to `other`. */
+static void run_direct(const winograd_args *p) {
+  conv_args d = {.x = p->x,
+                 .weight = p->weight,
+                 .bias = p->bias,
+                 .out = other,
+                 .type = DTYPE_F32,
+                 .weight_type = DTYPE_F32,
+                 .is_packed = true,
+                 .images = p->images,
+                 .groups = p->groups,
+                 .channels = p->channels,
+                 .outputs = p->outputs,
+                 .dims = {dim_of(1, 1, 1, 0), dim_of(p->in_rows, p->out_rows, 3, p->top),
+                          dim_of(p->in_columns, p->out_columns, 3, p->left)}};
+  run(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
+}
+
+/* What a direct sum may be off by in the op cases, of numbers up to 2. */
+static double bound(const winograd_args *p, double size) {
+  double terms = (double)(p->channels * TAPS) + 1, eps = FLT_EPSILON;
+  return 8 * eps * size + 2 * 1.5 * (eps * terms + 4 * eps * sqrt(terms));
+}
+
+typedef struct errors {
+  double rms;  /* over that of the outputs, in units of half of FLT_EPSILON */
+  double most; /* in parts of the bound */
+} errors;
+
+static errors errors_of(const winograd_args *p, const float *got) {
+  errors e = {0};
+  double squares = 0, size = 0;
+  int64_t n = result_size(p);
+  for (int64_t i = 0; i < n; i++) {
+    double error = fabs((double)got[i] - want[i]);
+    squares += error * error;
+    size += want[i] * want[i];
+    e.most = fmax(e.most, error / bound(p, fabs(want[i])));
+    assert_true(isfinite(error));
+  }
+  if (n > 0) e.rms = sqrt(squares / size) / (FLT_EPSILON / 2);
+  return e;
+}
+
+/* ---------------------------------------------------------------- shapes */
+
+static winograd_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs) {
+  return (winograd_args){.x = x,
+                         .weight = weight,
+                         .bias = bias,
+                         .out = out,
+                         .images = images,
+                         .groups = groups,
+                         .channels = channels,
+                         .outputs = outputs};
+}
+
+/* Padded by `top` and `left` in front, by `bottom` and `right` behind. */
+static winograd_args sized(winograd_args p, int64_t rows, int64_t columns, int64_t top,
+                           int64_t left, int64_t bottom, int64_t right) {
+  p.in_rows = rows, p.in_columns = columns, p.top = top, p.left = left;
+  p.out_rows = rows + top + bottom - 2;
+  p.out_columns = columns + left + right - 2;
+  return p;
+}
+
+static void check_shape(winograd_args p) {
+  find_want(&p);
+  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
+    run_tiles(&p, 1);
+    errors e = errors_of(&p, out);
+    if (e.most > 1) fail_msg("tiles of %d: %g of the bound", (int)p.tile, e.most);
+    memcpy(other, out, sizeof out);
+    for (int threads = 2; threads <= 9; threads += threads == 2 ? 1 : 6) {
+      run_tiles(&p, threads);
+      assert_memory_equal(out, other, sizeof out);
+    }
+  }
+}
+
+static void check_shapes(void) {
+  const winograd_args whole = form(1, 1, 64, 16);
+  winograd_args bare = sized(form(2, 1, 70, 21), 6, 9, 1, 1, 1, 1);
+  bare.bias = NULL;
+  const winograd_args forms[] = {
+      sized(whole, 12, 12, 1, 1, 1, 1),
+      sized(whole, 7, 7, 1, 1, 1, 1),
+      sized(whole, 3, 3, 0, 0, 0, 0),
+      sized(whole, 1, 1, 1, 1, 1, 1),
+      sized(whole, 5, 70, 0, 1, 0, 1),
+      sized(whole, 9, 13, 2, 0, 0, 2),
+      sized(whole, 2, 3, 5, 6, 5, 6),
+      sized(whole, 0, 4, 2, 1, 2, 1),
+      sized(form(3, 1, 67, 50), 9, 7, 1, 1, 1, 1),
+      sized(form(2, 2, 64, 17), 8, 10, 1, 1, 1, 1),
+      sized(form(1, 1, 130, 33), 14, 14, 1, 1, 1, 1),
+      sized(form(0, 1, 64, 16), 5, 5, 1, 1, 1, 1),
+      sized(form(1, 1, 64, 16), 2, 9, 0, 0, 0, 0),
+      sized(form(1, 1, 64, 16), 33, 61, 1, 1, 1, 1),
+      bare,
+  };
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_shape(forms[i]);
+}
+
+static void test_shapes(void **state) {
+  (void)state;
+  fill(uniform);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    check_shapes();
+  }
+}
+
+/* ---------------------------------------------------------------- errors */
+
+/* Of so many channels: no more than the bound, and than these multiples of a direct sum's. */
+static void test_errors(void **state) {
+  static const double multiples[] = {[2] = 1.4, [4] = 4.2};
+  (void)state;
+  fill(normal);
+  for (int64_t channels = 64; channels <= 512; channels *= 2) {
+    winograd_args p = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
+    find_want(&p);
+    run_direct(&p);
+    errors direct = errors_of(&p, other);
+    print_message("%3d channels: %.1f directly", (int)channels, direct.rms);
+    for (p.tile = 2; p.tile <= 4; p.tile += 2) {
+      run_tiles(&p, 1);
+      errors e = errors_of(&p, out);
+      print_message(", %.1f by tiles of %d, %.2f of the bound", e.rms, (int)p.tile, e.most);
+      assert_true(e.most < 1);
+      assert_true(e.rms < multiples[p.tile] * direct.rms);
+      assert_true(e.rms > direct.rms); /* else the table of variants is out of date */
+      memcpy(other, out, sizeof out);
+      run_tiles(&p, 3); /* which share several blocks, of many channels */
+      assert_memory_equal(out, other, sizeof out);
+    }
+    print_message("\n");
+  }
+}
+
+/* ---------------------------------------------------------------- what is no finite number */
+
+/* Each output is what it is directly: infinite or no number where that is, else within the bound.
+ */
+static void check_special(winograd_args *p) {
+  find_want(p);
+  for (p->tile = 2; p->tile <= 4; p->tile += 2) {
+    run_tiles(p, 2);
+    for (int64_t i = 0; i < result_size(p); i++) {
+      const float exact = (float)want[i];
+      if (isnan(exact))
+        assert_true(isnan(out[i]));
+      else if (isinf(exact))
+        assert_true(out[i] == exact);
+      else
+        assert_true(fabs((double)out[i] - want[i]) <= bound(p, fabs(want[i])));
+    }
+  }
+}
+
+static void test_special(void **state) {
+  (void)state;
+  winograd_args p = sized(form(2, 1, 64, 20), 11, 10, 1, 1, 1, 1);
+  int64_t plane = 11 * 10;
+  fill(uniform);
+  x[3 * plane + 45] = INFINITY;
+  check_special(&p);
+  x[5 * plane + 47] = -INFINITY;
+  x[(64 + 9) * plane + 0] = NAN;
+  x[(64 + 63) * plane + plane - 1] = INFINITY;
+  check_special(&p);
+  fill(uniform);
+  weight[7 * 64 * TAPS + 5] = INFINITY; /* an output of its own */
+  check_special(&p);
+  fill(uniform);
+  for (int64_t i = 0; i < plane; i++) x[7 * plane + i] = i % 10 == 4 && i / 10 == 5 ? 3e38F : 0;
+  for (int64_t o = 0; o < 20; o++) /* finite directly, too large for factors */
+    for (int tap = 0; tap < TAPS; tap++) weight[(o * 64 + 7) * TAPS + tap] = tap == 4 ? 1 : 0;
+  find_want(&p);
+  p.tile = 4;
+  run_tiles(&p, 2);
+  for (int64_t i = 0; i < result_size(&p); i++) assert_true(isfinite(out[i]));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_errors),
+                                     cmocka_unit_test(test_special)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

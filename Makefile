@@ -72,7 +72,7 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend
 	@touch $@
 
 # What compiled programs are built of.
-COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) compile/carried/carried.h \
+COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
   $(addprefix json/,json.h syntax.c writer.h writer.c)
 $(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(GEN)/steps.def
 	$(PYTHON) $< --out $@ --generated $(GEN)/steps.def $(COMPILED)

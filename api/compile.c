@@ -25,9 +25,11 @@ static clave_status check_options(const compile_options *o) {
   enum { MOST_THREADS = 1024 };
   if (o->library && !is_library_name(o->library))
     return INVALID("'%s' cannot begin the names of a library's functions", o->library);
-  if (o->verify && o->library)
+  if (o->verify && o->bare)
     return UNSUPPORTED(
-        "what a library computes cannot be kept for --verify: that is an executable's");
+        "what a program for firmware computes cannot be kept for --verify: that is a host's");
+  if (o->binaries && (!o->is_opencl || strcmp(o->binaries->info.kind, "opencl") != 0))
+    return INVALID("kernel binaries are of an OpenCL device, for target 'opencl'");
   if (o->bare && !o->library) return INVALID("a program for firmware needs a library's name");
   if (o->static_memory && o->library && !o->bare)
     return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
@@ -46,7 +48,7 @@ static clave_status read_target(const clave_program *p, const clave_compile_opti
     return INVALID("target '%s' is neither c nor opencl", own->target);
   if (own->all_methods && own->method)
     return INVALID("all methods, and method '%s' alone", own->method);
-  o->text = !own->method && !own->n_dims && !own->all_methods && !own->library &&
+  o->text = !own->method && !own->n_dims && !own->all_methods && !own->bare &&
             program_find_section(p->p, "TOKN");
   return NULL;
 }
@@ -72,6 +74,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .debug = own.debug,
                            .keep_build = own.keep_build,
                            .tuning = own.tuned ? table_of_cpu(own.tuned) : NULL,
+                           .binaries = own.binaries ? own.binaries->set.backends[0] : NULL,
                            .message = own.message,
                            .progress = own.progress,
                            .cancel = own.cancel,

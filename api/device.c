@@ -285,6 +285,8 @@ static clave_status open_one(int index, const opening *with, const char *cache_d
                        .kernel_dir = kernels && *kernels ? kernels : NULL,
                        .message = o->message,
                        .message_ctx = o->message_ctx,
+                       .binaries = o->binaries,
+                       .binaries_size = o->binaries_size,
                        .context = with->context,
                        .queue = with->queue};
   return opencl_backend_create(index, &co, out);
@@ -381,6 +383,13 @@ void clave_device_destroy(clave_device *d) {
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
   free(d->cache_dir);
   free(d);
+}
+
+clave_status clave_device_save_binaries(const clave_device *d, const char *path) {
+  backend *b = d->set.backends[0];
+  TRY(device_check_process(d));
+  if (strcmp(b->info.kind, "opencl") == 0) return opencl_save_binaries(b, path);
+  return UNSUPPORTED("%s has no kernel binaries, which OpenCL devices alone have", b->info.name);
 }
 
 clave_status clave_device_get_info(const clave_device *d, clave_device_info *info) {

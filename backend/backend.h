@@ -189,6 +189,9 @@ typedef struct opencl_options {
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
   bool builds_here; /* no child processes build kernels */
+  const void
+      *binaries; /* of opencl_save_binaries, borrowed, looked at ahead of the cache; or NULL */
+  size_t binaries_size;
   /* The caller's, held, in place of a context of its own; after whose commands streams begin. */
   void *context, *queue;
 } opencl_options;
@@ -204,6 +207,10 @@ clave_status opencl_devices(const backend_info **infos, int *count,
 /* The index of a cl_device_id in that list. */
 clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
+
+/* A file with the binaries of the kernels that ran on the device in this process. UNSUPPORTED:
+ * there are none. */
+clave_status opencl_save_binaries(backend *b, const char *path) STATUS_CHECK;
 
 /* Builds kernels for the process at the other end of a socket, until that closes it or has not
  * asked for any in a while. */

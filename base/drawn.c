@@ -36,6 +36,11 @@ void draw_elements(dtype t, size_t n, void *to, uint64_t *seed) {
     store(t, draw_normal(seed), (char *)to + i * unit);
 }
 
+int64_t drawn_size(int64_t min, int64_t max) {
+  const int64_t low = min > 1 ? min : 1;
+  return low < max ? low : max;
+}
+
 /* ---------------------------------------------------------------- digests */
 
 /* Of the bits without the sign, those above `most` are NaNs. */

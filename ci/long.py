@@ -58,26 +58,27 @@ def soak(r):
 
 
 def graphs(r):
-    """Random graphs, torch as oracle, each compiled too: always the same ones in `make check`, by commit 5,000 more in
-    --all."""
-    command = [PYTHON, "test/graphs/run.py", "--compiled"]
+    """Random graphs, torch as oracle: always the same in `make check`, by commit 5,000 more, compiled too, in --all."""
+    command = [PYTHON, "test/graphs/run.py", "--seed"]
     if not r.everything:
-        return r.run([*command, "--seed", "0", "--count", "60", "--every", "6"], name="random graphs", timeout=900)
+        return r.run([*command, "0", "--count", "60", "--every", "6"], name="random graphs", timeout=900)
     seed, share = int(r.turn[:6], 16) if r.turn != "none" else 1, 250  # torch's processes grow: new ones for each share
     for first in range(seed, seed + 5000, share):
-        r.run([*command, "--seed", str(first), "--count", str(share)], name=f"random graphs from {first}", timeout=7200)
+        more = [str(first), "--count", str(share), "--compiled"]
+        r.run([*command, *more], name=f"random graphs from {first}", timeout=7200)
     return None
 
 
 def compiled(r):
-    """Programs as C beside the interpreter; in --all also on emulated processors, and random graphs (more are in
-    `graphs`) under sanitizers."""
+    """Programs as C beside the interpreter, 500 random ones among them; in --all also on emulated processors, and
+    random graphs (more are in `graphs`) under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
         Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "carried", "driver", "means", "files")
+        for name in ("models", "carried", "shared", "driver", "means", "files")
     ]
+    jobs.append(Job([PYTHON, "test/compile/programs.py"]))
     if r.everything:
         r.run(["ci/deps", "cross"], name="ci/deps cross", timeout=1800)
         jobs.append(Job([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "test/compile/test_cross.py"]))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/binaries.h"
 #include "cli/inputs.h"
 #include "cli/interrupts.h"
 #include "cli/model.h"
@@ -15,7 +16,7 @@ typedef struct compile_arguments {
   const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
-  bool shared, bare, verify, debug, keep_build, tune;
+  bool shared, bare, verify, debug, keep_build, tune, binaries;
   double budget;
 } compile_arguments;
 
@@ -61,6 +62,10 @@ static const flag compile_flags[] = {
     {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
      "measures the CPU backend's kernels on this machine first, and builds in what is fastest", 0,
      0},
+    {"--binaries", FLAG_SWITCH, offsetof(compile_arguments, binaries), NULL,
+     "of --target opencl: runs it on the device here first, and puts the kernels that were built "
+     "in",
+     0, 0},
     {"--budget", FLAG_NUMBER, offsetof(compile_arguments, budget), "SECONDS",
      "with --tune: measures for so long at most", 0, 1000000},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
@@ -103,7 +108,7 @@ static bool wants_all(const compile_arguments *a) {
 static const char *method_of(const compile_arguments *a, const model *m) {
   size_t size;
   const bool has_text = clave_program_section(m->program, "TOKN", &size) && !a->dims.count;
-  if (wants_all(a) || (!a->model.method && has_text && !a->shared && !a->bare)) return NULL;
+  if (wants_all(a) || (!a->model.method && has_text && !a->bare)) return NULL;
   return m->method.name;
 }
 
@@ -142,7 +147,8 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .sbom = a->sbom,
                                    .verify = a->verify,
                                    .cancel = is_interrupted,
-                                   .tuned = m->device};
+                                   .tuned = a->tune ? m->device : NULL,
+                                   .binaries = a->binaries ? m->device : NULL};
   TRY_EXIT(compile_to(a, m, &o));
   if (a->arena || a->bare) text_printf(out, "%zu bytes of static memory\n", memory_bytes);
   return EXIT_GOOD;
@@ -163,6 +169,21 @@ static int tune_first(const compile_arguments *a, model *m) {
   return tune_quietly(m, &r);
 }
 
+/* On the device that CLAVE_DEVICE names, as the executable will. */
+static int run_first(const compile_arguments *a, model *m) {
+  const char *named = getenv("CLAVE_DEVICE"), *chosen = method_of(a, m);
+  const kernel_runs r = {.program = a->model.program,
+                         .dims = &a->dims,
+                         .all = wants_all(a),
+                         .text = !chosen && !wants_all(a)};
+  model_arguments with = a->model;
+  with.device = named && *named ? NULL : "opencl";
+  TRY_EXIT(open_device(&with, m));
+  if (strcmp(m->device_info.kind, "opencl") != 0)
+    return fail("--binaries: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
+  return run_kernels(m, &r);
+}
+
 static int compile_model(const compile_arguments *a, model *m, page *out) {
   const uint32_t n = a->dims.count;
   clave_compile_dim *dims = calloc((size_t)n + 1, sizeof *dims);
@@ -175,6 +196,7 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   if (wants_all(a)) program.method = NULL;
   if (result == EXIT_GOOD) result = open_program(&program, m);
   if (result == EXIT_GOOD && a->tune) result = tune_first(a, m);
+  if (result == EXIT_GOOD && a->binaries) result = run_first(a, m);
   if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
   if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data, out);
@@ -194,6 +216,8 @@ static int compile_program(const void *arguments, page *out) {
   if (a->arena && strcmp(a->arena, "static") != 0)
     return fail_usage("--arena: expected static, not \"%s\"", a->arena);
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
+  if (a->binaries && !(a->target && strcmp(a->target, "opencl") == 0))
+    return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
   catch_endings();
   int result = compile_model(a, &m, out);

@@ -233,9 +233,8 @@ void free_inputs(input_set *s) {
 static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
   *count = 1;
   for (int i = 0; i < info->rank; i++) {
-    int64_t low = info->min_dims[i] > 1 ? info->min_dims[i] : 1;
-    if (low > info->max_dims[i]) low = info->max_dims[i];
-    dims[i] = info->dims[i] == CLAVE_DYNAMIC ? low : info->dims[i];
+    dims[i] = info->dims[i] == CLAVE_DYNAMIC ? drawn_size(info->min_dims[i], info->max_dims[i])
+                                             : info->dims[i];
     if (__builtin_mul_overflow(*count, (uint64_t)dims[i], count)) return false;
   }
   return *count <= INT64_MAX / 8;

@@ -20,7 +20,9 @@ int open_device(const model_arguments *a, model *m) {
   clave_device_options options = {.size = sizeof options,
                                   .no_fallback = a->no_fallback,
                                   .n_threads = (int)a->threads,
-                                  .message = print_note};
+                                  .message = print_note,
+                                  .binaries = a->binaries,
+                                  .binaries_size = a->binaries_size};
   m->allow_custom_kernels = a->allow_custom_kernels;
   show_progress("opening the device");
   TRY_STATUS(clave_device_open(a->device, &options, &m->device));

@@ -8,6 +8,8 @@ typedef struct model_arguments {
   bool no_fallback, allow_custom_kernels;
   const void *clv; /* of an executable that carries its program: a .clv's bytes; else NULL */
   size_t clv_size;
+  const void *binaries; /* likewise, as clave_device_options has them; or NULL */
+  size_t binaries_size;
   int64_t threads; /* of the CPU backend; 0: CLAVE_THREADS, else as many as there are CPUs */
 } model_arguments;
 

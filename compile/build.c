@@ -402,7 +402,8 @@ static clave_status carry(form *f, clave_status why) {
   clave_status st = carry_check(f->p, f->o);
   if (why && st) st = status_while(st, "%s", status_message(why));
   if (why && !st && f->o->message) {
-    text_printf(&t, "the executable carries the runtime: %s", status_message(why));
+    text_printf(&t, "the %s carries the runtime: %s", f->o->library ? "library" : "executable",
+                status_message(why));
     if (!t.failed) f->o->message(f->o->ctx, t.data);
   }
   text_free(&t);

@@ -7,31 +7,12 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "compile/carry_library.h"
+#include "compile/carry_tests.h"
 #include "compile/fields.h"
 #include "interp/scalar.h"
 
-static const char program_source[] =
-    "/* The program, mapped with the executable and read in place: behind all else, which lies "
-    "within\n"
-    " * 2 GB of the code, however large this is. */\n"
-    "#ifdef __x86_64__\n"
-    "  .section .lrodata,\"a\",%progbits\n"
-    "#else\n"
-    "  .section .rodata\n"
-    "#endif\n"
-    "  .balign 4096\n"
-    "  .globl carried_clv\n"
-    "  .hidden carried_clv\n"
-    "carried_clv:\n"
-    "  .incbin \"program.clv\"\n"
-    "  .byte 0\n"
-    "  .section .note.GNU-stack,\"\",%progbits\n";
-
 /* ---------------------------------------------------------------- what is refused */
-
-static bool is_exposed(const compile_options *o, uint32_t number) {
-  return o->all_methods || o->text || number == o->method;
-}
 
 static clave_status check_node(const program *p, uint32_t chain, uint32_t number) {
   uint32_t index, in = chain;
@@ -58,7 +39,7 @@ static clave_status check_dim(const program *p, const compile_options *o, const 
   bool is_found = false;
   for (uint32_t i = 0; i < p->ir.methods.count; i++) {
     const uint32_t vid = plan_find_size(p, &p->ir.methods.items[i], d->name);
-    if (!is_exposed(o, i) || vid == IR_NONE) continue;
+    if (!plan_has_method(o, i) || vid == IR_NONE) continue;
     is_found = true;
     if (p->ir.values.items[vid].type == IR_VALUE_TYPE_INT)
       TRY(scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, d->name));
@@ -76,11 +57,7 @@ static clave_status check_dims(const program *p, const compile_options *o) {
 }
 
 clave_status carry_check(const program *p, const compile_options *o) {
-  if (o->library) return UNSUPPORTED("a library cannot carry the runtime, only an executable can");
-  if (o->verify)
-    return UNSUPPORTED(
-        "results for --verify are kept by programs that are written out, not by one that carries "
-        "the runtime");
+  if (o->bare) return UNSUPPORTED("a program for firmware cannot carry the runtime");
   if (o->static_memory || o->n_threads || o->kernel_dir)
     return UNSUPPORTED(
         "static memory, fixed threads and kernels of one's own are of programs that are written "
@@ -94,7 +71,7 @@ clave_status carry_check(const program *p, const compile_options *o) {
         "--march says nothing of an executable that carries the runtime: its kernels "
         "choose among instructions when they run");
   for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
-    if (is_exposed(o, i)) TRY(check_method(p, i));
+    if (plan_has_method(o, i)) TRY(check_method(p, i));
   return check_dims(p, o);
 }
 
@@ -154,7 +131,7 @@ static uint32_t write_scalars(const program *p, const compile_options *o, text *
   uint32_t n = 0;
   text rows = {0};
   for (uint32_t i = 0; i < p->ir.methods.count; i++)
-    if (is_exposed(o, i)) n += write_scalars_of(p, o, &p->ir.methods.items[i], &rows);
+    if (plan_has_method(o, i)) n += write_scalars_of(p, o, &p->ir.methods.items[i], &rows);
   if (n && !rows.failed)
     text_printf(to, "static const carried_scalar scalars[] = {\n%s};\n\n", rows.data);
   to->failed = to->failed || rows.failed;
@@ -171,44 +148,74 @@ static void write_method(const program *p, const compile_options *o, text *to) {
   }
 }
 
-static void write_main(const program *p, const compile_options *o, size_t bytes, text *to) {
+/* Sizes of what is embedded. */
+typedef struct carried_sizes {
+  size_t program, binaries;
+} carried_sizes;
+
+static clave_status write_main(const program *p, const compile_options *o, project *k,
+                               const carried_sizes *bytes, text *to) {
   text_puts(to,
-            "/* Made by clave compile: what the executable knows of the program that it carries. "
-            "*/\n#include \"compile/carried/carried.h\"\n\n"
+            "/* Made by clave compile: what is known of the program that is carried. */\n"
+            "#include \"compile/carried/carried.h\"\n#include \"compile/carried/close.h\"\n\n"
             "extern const unsigned char carried_clv[];\n\n");
+  if (o->verify) TRY(carry_write_tests(p, o, k, to));
+  if (o->binaries) text_puts(to, "extern const unsigned char carried_binaries[];\n\n");
   write_dims(o, to);
   const uint32_t n_scalars = write_scalars(p, o, to);
   text_puts(to, "const carried_program carried = {\n    .name = ");
   write_string(to, o->name);
-  text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"", bytes,
-              o->is_opencl ? "opencl" : "cpu");
+  text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"",
+              bytes->program, o->is_opencl ? "opencl" : "cpu");
   write_method(p, o, to);
   if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
   if (n_scalars) text_printf(to, ",\n    .scalars = scalars,\n    .n_scalars = %u", n_scalars);
   if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
+  if (o->binaries)
+    text_printf(to, ",\n    .binaries = carried_binaries,\n    .binaries_size = %zu",
+                bytes->binaries);
+  if (o->library) text_puts(to, ",\n    .is_library = 1");
+  if (o->verify)
+    text_printf(to, ",\n    .tests = {.methods = tests, .processor = processor%s}",
+                o->is_opencl ? ", .is_close = results_close" : "");
   text_puts(to, ",\n};\n");
+  if (o->library) return text_status(to);
   text_printf(to, "\nint main(int argc, char **argv) { return carried_%s(argc, argv); }\n",
               o->text ? "text" : "tensors");
+  return text_status(to);
 }
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status write_program(const program *p, project *k, size_t *bytes) {
-  TRY(project_add_file(k, "program.clv"));
-  char *path = path_join(k->folder, "program.clv");
+typedef clave_status (*file_fn)(const void *from, const char *path);
+
+/* A file that is embedded, and how large it is. */
+static clave_status write_embedded(project *k, const embedded_file *e, file_fn write,
+                                   const void *from, size_t *bytes) {
+  TRY(project_add_file(k, e->file));
+  char *path = path_join(k->folder, e->file);
   file_map m = {0};
-  clave_status st = path ? program_save(p, path) : status_no_memory();
+  clave_status st = path ? write(from, path) : status_no_memory();
   if (!st) st = file_map_open(path, &m);
   *bytes = m.size;
   file_map_close(&m);
   free(path);
-  return st;
+  return st ? st : project_embed(k, e);
 }
 
-static clave_status write_header(project *k) {
+static clave_status save_program(const void *p, const char *path) { return program_save(p, path); }
+static clave_status save_binaries(const void *b, const char *path) {
+  return opencl_save_binaries((backend *)(uintptr_t)b, path);
+}
+
+static bool is_needed(const char *path) {
+  return strncmp(path, "compile/carried/", 16) == 0 ||
+         strcmp(path, "compile/runtime/expected.h") == 0;
+}
+
+static clave_status write_headers(project *k) {
   for (int i = 0; i < n_source_files; i++)
-    if (strncmp(source_files[i].path, "compile/carried/", 16) == 0)
-      TRY(project_write_source(k, NULL, &source_files[i]));
+    if (is_needed(source_files[i].path)) TRY(project_write_source(k, NULL, &source_files[i]));
   return NULL;
 }
 
@@ -228,29 +235,42 @@ static clave_status name_archives(const char *runtime, project *k) {
                           k->archives[0]);
 }
 
+static clave_status write_text(project *k, const char *name, text *t, clave_status written) {
+  clave_status st = written ? written : project_write_file(k, name, t->data, t->size);
+  text_free(t);
+  return st;
+}
+
+static clave_status write_library(const program *p, const compile_options *o, project *k) {
+  text name = {0}, t = {0};
+  text_printf(&name, "%s.h", o->library);
+  clave_status st = text_status(&name);
+  if (!st) st = write_text(k, name.data, &t, carry_library_header(p, o, &t));
+  text_free(&name);
+  if (st) return st;
+  k->sources[k->n_sources++] = "library.c";
+  return write_text(k, "library.c", &t, carry_library_source(o, &t));
+}
+
 static clave_status write_files(const program *p, const compile_options *o, project *k) {
-  size_t bytes;
+  carried_sizes bytes = {0};
   text t = {0};
-  TRY(write_program(p, k, &bytes));
-  write_main(p, o, bytes, &t);
-  clave_status st = text_status(&t);
-  if (!st) st = project_write_file(k, "main.c", t.data, t.size);
-  text_free(&t);
-  TRY(st);
-  TRY(project_write_file(k, "program.S", program_source, strlen(program_source)));
-  TRY(write_header(k));
+  k->sources[k->n_sources++] = "main.c";
+  TRY(write_embedded(k, &embedded_program, save_program, p, &bytes.program));
+  if (o->binaries)
+    TRY(write_embedded(k, &embedded_binaries, save_binaries, o->binaries, &bytes.binaries));
+  TRY(write_text(k, "main.c", &t, write_main(p, o, k, &bytes, &t)));
+  if (o->library) TRY(write_library(p, o, k));
+  TRY(write_headers(k));
   return project_write_makefile(k, o);
 }
 
 clave_status carry_write(const program *p, const compile_options *o, const char *runtime,
                          const char *folder, project *out) {
+  enum { MOST_SOURCES = 2 + MOST_EMBEDDED };
   *out = (project){.folder = strdup(folder), .carries = true};
-  out->sources = calloc(3, sizeof *out->sources);
+  out->sources = calloc(MOST_SOURCES, sizeof *out->sources);
   clave_status st = out->folder && out->sources ? NULL : status_no_memory();
-  if (!st) {
-    out->sources[out->n_sources++] = "main.c";
-    out->sources[out->n_sources++] = "program.S";
-  }
   if (!st && runtime) st = name_archives(runtime, out);
   if (!st) st = write_files(p, o, out);
   if (st) project_free(out);

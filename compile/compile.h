@@ -3,6 +3,7 @@
 /* Programs as executables, built by the system's compiler, in one of two forms. Written out: a
  * method's schedule for fixed sizes on the CPU backend, printed as C, with the sources of the
  * kernels that it runs. Carried: the program as it is, linked with the library. */
+#include "backend/backend.h"
 #include "base/tuning.h"
 #include "serialize/program.h"
 
@@ -34,7 +35,8 @@ typedef struct compile_options {
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
-  tuning *tuning; /* borrowed: of the CPU backend; NULL: by rule alone */
+  backend *binaries; /* borrowed: an OpenCL device, whose kernels' binaries go in; or NULL */
+  tuning *tuning;    /* borrowed: of the CPU backend; NULL: by rule alone */
   /* The compiler's output, and why a program is carried; may be NULL. */
   void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */

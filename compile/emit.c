@@ -159,18 +159,15 @@ static void write_means(const compile_options *o, text *to) {
                     : "    .heap = &model_host_heap,\n");
 }
 
-static void write_digests(const emitter *e, text *to) {
-  text_puts(to, "static const char *const digests[] = {\n");
-  for (uint32_t i = 0; i < e->k->g->method->outputs.count; i++)
-    text_printf(to, "  \"%s\",\n", e->digests[i].hex);
-  text_puts(to, "  NULL};\nstatic const char processor[] = ");
-  write_string(to, e->k->cpu->info.forms);
-  text_puts(to, ";\n\n");
+static void write_tests(const emitter *e, text *to) {
+  write_digests(e->kept, e->k->g->method->outputs.count, 0, to);
+  text_puts(to, "static const model_test tests[] = {{.digests = digests_0}};\n");
+  write_processor(e->k->cpu, to);
 }
 
 static void write_info(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
-  if (e->digests) write_digests(e, to);
+  if (e->kept) write_tests(e, to);
   if (o->static_memory) write_memory(e, to);
   text_puts(to, "static const model_method method = {\n    .name = ");
   write_string(to, m->name);
@@ -186,7 +183,7 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
               "    .states = states,\n    .n_states = %u,\n"
               "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
               "    .n_rebased = %d,\n",
-              o->n_threads, e->digests ? ", .digests = digests, .processor = processor" : "",
+              o->n_threads, e->kept ? ", .tests = {.methods = tests, .processor = processor}" : "",
               e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes, e->forms.n,
               e->k->n_rebased);
   write_means(o, to);
@@ -239,9 +236,9 @@ clave_status emitted_create(emitted *out) {
 
 void emitted_free(emitted *e) { free(e->kernels); }
 
-clave_status emit_model(const compile_plan *k, const compile_options *o, const digest *digests,
+clave_status emit_model(const compile_plan *k, const compile_options *o, const test_output *kept,
                         text *to, emitted *used) {
-  emitter e = {.k = k, .p = k->p, .digests = digests, .used = used, .depth = 1};
+  emitter e = {.k = k, .p = k->p, .kept = kept, .used = used, .depth = 1};
   clave_status st = emit_all(&e, o, to);
   free(e.now);
   free(e.forms.items);

@@ -8,8 +8,8 @@
 clave_status emitted_create(emitted *out) STATUS_CHECK;
 void emitted_free(emitted *e);
 
-/* digests: (n_outputs) of drawn inputs; NULL: none are kept. */
-clave_status emit_model(const compile_plan *k, const compile_options *o, const digest *digests,
+/* kept: (n_outputs), of drawn inputs; NULL: none are. */
+clave_status emit_model(const compile_plan *k, const compile_options *o, const test_output *kept,
                         text *to, emitted *used) STATUS_CHECK;
 
 #endif

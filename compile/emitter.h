@@ -17,8 +17,8 @@ typedef struct emitter {
   const command *copy; /* whose operands are the two slots behind the program's */
   const char *source;  /* of what a loop carries: the expression for where the first of them is, or
                           NULL */
-  const digest *digests; /* borrowed, or NULL */
-  emitted *used;         /* borrowed */
+  const test_output *kept; /* borrowed, or NULL */
+  emitted *used;           /* borrowed */
   form_list forms;
   size_t form_bytes, scratch_bytes; /* as one thread has them, on any processor */
   text functions;                   /* owned: one for each command */

@@ -23,8 +23,9 @@ static bool is_taken(const text *name) {
 }
 
 bool is_library_name(const char *name) {
-  static const char *const endings[] = {"create", "destroy", "run", "error", "reset", "where"};
-  bool is_good = *name && !isdigit((unsigned char)*name);
+  static const char *const endings[] = {"create", "destroy",  "run",  "error", "reset",
+                                        "where",  "generate", "chat", "verify"};
+  bool is_good = *name && !isdigit((unsigned char)*name) && strncmp(name, "clave", 5) != 0;
   for (const char *c = name; *c; c++) is_good = is_good && is_word(*c);
   for (size_t i = 0; is_good && i < sizeof endings / sizeof *endings; i++) {
     text t = {0};
@@ -37,10 +38,14 @@ bool is_library_name(const char *name) {
 
 /* ---------------------------------------------------------------- the header */
 
+const char library_verify_comment[] =
+    "/* 0: another model gives the results of drawn inputs that were kept when it was compiled. "
+    "*/\n";
+
 void library_begin_header(const char *name, text *to) {
   text_printf(to,
               "#ifndef COMPILED_%s_H\n#define COMPILED_%s_H\n"
-              "/* Made by clave compile. */\n#include <stdint.h>\n\n"
+              "/* Made by clave compile. */\n#include <stddef.h>\n#include <stdint.h>\n\n"
               "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
               name, name);
 }
@@ -91,6 +96,8 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
               "COMPILED_API const char *%s_error(const %s_model *m);\n"
               "COMPILED_API void %s_reset(%s_model *m); /* state as it is at first */\n",
               n, n, n, n);
+  if (o->verify)
+    text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *m);\n", library_verify_comment, n, n);
   library_end_header(to);
   return text_status(to);
 }
@@ -111,6 +118,8 @@ clave_status library_write_source(const compile_plan *k, const compile_options *
               "const char *%s_error(const %s_model *m) { return model_library_error(m); }\n"
               "void %s_reset(%s_model *m) { model_library_reset(m); }\n\n",
               n, n, n, n, n, n, n, n, n);
+  if (o->verify)
+    text_printf(to, "int %s_verify(%s_model *m) { return model_library_verify(m); }\n\n", n, n);
   write_run(k, n, to);
   text_puts(to, " {\n");
   parameters_write_arrays(k, to);

@@ -8,6 +8,8 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
 clave_status library_write_source(const compile_plan *k, const compile_options *o,
                                   text *to) STATUS_CHECK;
 
+/* Of NAME_verify. */
+extern const char library_verify_comment[];
 /* Parts of a header: up to its declarations; a comment with the tensors of NAME_run, not ended; the
  * end. */
 void library_begin_header(const char *name, text *to);

@@ -52,12 +52,15 @@ static void parameter_name(const parameters *p, const ir_argument *a, uint32_t n
   text_printf(to, "%s%s_%u", number ? ", " : "", p->what, number);
 }
 
-/* A line of a comment: names hold what could end it. */
+void parameter_describe_name(const char *name, text *to) {
+  for (const char *c = name; *c; c++)
+    text_printf(to, "%c", isalnum((unsigned char)*c) || strchr("_.[] ", *c) ? *c : '_');
+}
+
 void parameter_describe(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
   const tensor t = type_of(p->k, a);
   text_printf(to, " *   %s_%u: ", p->what, number);
-  for (const char *c = a->name; *c; c++)
-    text_printf(to, "%c", isalnum((unsigned char)*c) || strchr("_.[] ", *c) ? *c : '_');
+  parameter_describe_name(a->name, to);
   text_printf(to, ", %s (", dtype_name(t.type));
   for (int i = 0; i < t.rank; i++) text_printf(to, "%s%" PRId64, i ? ", " : "", t.dims[i]);
   text_puts(to, ")\n");

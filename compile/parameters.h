@@ -15,6 +15,8 @@ parameters parameters_of(const compile_plan *k, bool is_input);
 typedef void (*parameter_writer)(const parameters *p, const ir_argument *a, uint32_t number,
                                  text *to);
 void each_parameter(const parameters *p, text *to, parameter_writer write);
+/* A name within a comment, which it cannot end. */
+void parameter_describe_name(const char *name, text *to);
 /* A line of a comment: name, dtype and shape. */
 void parameter_describe(const parameters *p, const ir_argument *a, uint32_t number, text *to);
 /* All of them between the parentheses, behind the parameter `first`, which may be "". */

@@ -15,7 +15,7 @@ size_t plan_aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT *
 
 /* ---------------------------------------------------------------- sizes */
 
-static const compile_dim *find_dim(const compile_options *o, const char *name) {
+const compile_dim *plan_find_dim(const compile_options *o, const char *name) {
   for (uint32_t i = 0; i < o->n_dims; i++)
     if (strcmp(o->dims[i].name, name) == 0) return &o->dims[i];
   return NULL;
@@ -25,7 +25,7 @@ static const compile_dim *find_dim(const compile_options *o, const char *name) {
 static clave_status fix_size(const program *p, const compile_options *o, uint32_t vid,
                              const char *what, const ir_argument *a, scalar_value *values) {
   const ir_value *v = &p->ir.values.items[vid];
-  const compile_dim *d = find_dim(o, v->name);
+  const compile_dim *d = plan_find_dim(o, v->name);
   if (values[vid].known) return NULL;
   if (!d) return UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, a->name, v->name);
   return scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, v->name);
@@ -59,6 +59,10 @@ static clave_status fix_input(const program *p, const compile_options *o, const 
     if (shape->items[k].vid != IR_NONE)
       TRY(fix_size(p, o, shape->items[k].vid, "a size of input", a, values));
   return NULL;
+}
+
+bool plan_has_method(const compile_options *o, uint32_t number) {
+  return o->all_methods || o->text || number == o->method;
 }
 
 static bool is_named(const program *p, uint32_t vid, const char *name) {

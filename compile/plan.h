@@ -33,6 +33,10 @@ clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_
 size_t plan_aligned(size_t bytes);
 /* How many inputs a compiled program has: scalar ones are fixed. */
 uint32_t compiled_inputs(const compile_plan *k);
+/* Whether the method is one of those that are compiled. */
+bool plan_has_method(const compile_options *o, uint32_t number);
+/* What fixes the size, or scalar input, of that name; NULL: nothing does. */
+const compile_dim *plan_find_dim(const compile_options *o, const char *name);
 /* The open size, or scalar input, of that name; IR_NONE: the method has none. */
 uint32_t plan_find_size(const program *p, const ir_method *m, const char *name);
 bool plan_is_scalar(const program *p, const ir_argument *a, const char *name);

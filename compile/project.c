@@ -12,16 +12,18 @@
 #include "compile/kernel_folder.h"
 #include "compile/library.h"
 
-static const char weights_source[] =
-    "/* The weights, mapped with the program. */\n"
+const embedded_file embedded_weights = {"model_weights", "weights.S", "weights.bin", false};
+const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv", true};
+const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
+const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};
+
+/* Within 2 GB of the code lies all but what is far. */
+static const char far_section[] =
+    "#ifdef __x86_64__\n"
+    "  .section .lrodata,\"a\",%progbits\n"
+    "#else\n"
     "  .section .rodata\n"
-    "  .balign 4096\n"
-    "  .globl model_weights\n"
-    "  .hidden model_weights\n"
-    "model_weights:\n"
-    "  .incbin \"weights.bin\"\n"
-    "  .byte 0\n"
-    "  .section .note.GNU-stack,\"\",%progbits\n";
+    "#endif\n";
 
 /* Beside no NAME.h of a library's. */
 #define NAMES "compile/names.h"
@@ -77,7 +79,10 @@ static size_t add_libraries(const project *k, const compile_options *o, const ch
   size_t n = 0;
   if (k->carries) {
     copy_flags(carried_link_flags, COUNT(carried_link_flags), flags);
-    return COUNT(carried_link_flags);
+    n += COUNT(carried_link_flags);
+    if (o->library) flags[n++] = "-Wl,--exclude-libs,ALL"; /* its own functions alone are seen */
+    if (o->library) flags[n++] = "-Wl,-z,defs";
+    return n;
   }
   flags[n++] = "-Wl,--gc-sections";
   if (o->n_threads >= 0) flags[n++] = "-lpthread";
@@ -131,6 +136,22 @@ clave_status project_write_file(project *k, const char *name, const void *data, 
   return st;
 }
 
+clave_status project_embed(project *k, const embedded_file *e) {
+  text t = {0};
+  text_printf(&t, "/* %s, mapped with the program and read in place. */\n%s", e->file,
+              e->is_far ? far_section : "  .section .rodata\n");
+  text_printf(&t,
+              "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
+              "  .section .note.GNU-stack,\"\",%%progbits\n",
+              e->symbol, e->symbol, e->symbol, e->file);
+  clave_status st = text_status(&t);
+  if (!st) st = project_write_file(k, e->source, t.data, t.size);
+  text_free(&t);
+  k->sources[k->n_sources++] = e->source;
+  k->embedded[k->n_embedded++] = e;
+  return st;
+}
+
 /* Of the caller's folder of kernels, or ours. */
 clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
   char *own;
@@ -181,8 +202,6 @@ static bool is_written(const bool *needed, const compile_options *o, int i) {
 }
 
 static clave_status write_needed(project *k, const compile_options *o, const bool *needed) {
-  k->sources[k->n_sources++] = "model.c";
-  k->sources[k->n_sources++] = "weights.S";
   if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
   for (int i = 0; i < n_source_files; i++) {
     if (!is_written(needed, o, i)) continue;
@@ -226,7 +245,9 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
   for (int i = 0; i < N_HOST_LIBRARIES && o->text; i++)
     text_printf(&t, " -l%s", host_libraries[i].name);
   add_words(&t, link);
-  text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
+  text_puts(&t, "\n");
+  for (int i = 0; i < k->n_embedded; i++)
+    text_printf(&t, "%s.o: %s\n", k->embedded[i]->source, k->embedded[i]->file);
   text_puts(&t,
             "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
             "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
@@ -241,7 +262,7 @@ static clave_status write_weights(project *k, const compile_plan *plan) {
   char *path = path_join(k->folder, "weights.bin");
   clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
   free(path);
-  return st ? st : project_write_file(k, "weights.S", weights_source, strlen(weights_source));
+  return st ? st : project_embed(k, &embedded_weights);
 }
 
 typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
@@ -287,10 +308,13 @@ static void name_room(project *k, const compile_plan *plan, const compile_option
 
 static clave_status make_model(const compile_plan *plan, const compile_options *o, text *model,
                                emitted *used) {
-  digest *digests = NULL;
-  clave_status st = o->verify ? self_test_run(plan, &digests) : NULL;
-  if (!st) st = emit_model(plan, o, digests, model, used);
-  free(digests);
+  test_output *kept = NULL;
+  clave_status st = NULL;
+  if (o->verify) kept = calloc((size_t)plan->g->method->outputs.count + 1, sizeof *kept);
+  if (o->verify && !kept) return status_no_memory();
+  if (kept) st = self_test_run(plan->prog, o, plan->x, plan->constants, plan->method, kept, NULL);
+  if (!st) st = emit_model(plan, o, kept, model, used);
+  free(kept);
   return st;
 }
 
@@ -299,6 +323,7 @@ static clave_status write_files(project *k, const compile_plan *plan, const comp
   k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
   if (!k->sources) return status_no_memory();
   TRY(project_write_file(k, "model.c", model->data, model->size));
+  k->sources[k->n_sources++] = "model.c";
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));
   return write_needed(k, o, needed);

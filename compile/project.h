@@ -19,10 +19,21 @@ typedef struct project_file {
   bool is_ours; /* a source of clave's; else emitted, data, or the caller's */
 } project_file;
 
+/* A file whose bytes lie in what is built, by an assembler source. */
+typedef struct embedded_file {
+  const char *symbol;        /* of the first byte; hidden */
+  const char *source, *file; /* in the project's folder */
+  bool is_far;               /* behind all else, however large it is */
+} embedded_file;
+extern const embedded_file embedded_weights, embedded_program, embedded_expected, embedded_binaries;
+enum { MOST_EMBEDDED = 3 };
+
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
+  const embedded_file *embedded[MOST_EMBEDDED]; /* (n_embedded) */
+  int n_embedded;
   project_file *files; /* owned (n_files): all that there are */
   size_t n_files, cap_files;
   bool carries;                     /* carry.h: no kernels, but archives that are linked */
@@ -45,6 +56,8 @@ clave_status project_write_source(project *k, const char *kernel_dir,
                                   const source_file *f) STATUS_CHECK;
 /* A file that was written otherwise. */
 clave_status project_add_file(project *k, const char *name) STATUS_CHECK;
+/* Writes the source, which is compiled then; the file is there, or will be. */
+clave_status project_embed(project *k, const embedded_file *e) STATUS_CHECK;
 clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */

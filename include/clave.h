@@ -132,6 +132,8 @@ typedef struct clave_device_options {
   const char *kernel_dir; /* kernels' sources; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
   void *message_ctx;
+  const void *binaries; /* of kernels, borrowed while the device lives: clave_opencl.h */
+  size_t binaries_size;
 } clave_device_options;
 
 /* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL:
@@ -250,8 +252,7 @@ CLAVE_API clave_status clave_program_state(const clave_program *program, uint32_
  * place; NULL and 0 if it is not there. */
 CLAVE_API const void *clave_program_section(const clave_program *program, const char *tag,
                                             size_t *size);
-/* Adds or replaces one (copied), to be saved with the program; data NULL: removes it. Before the
- * program is shared. */
+/* Adds or replaces one, saved too (copied); data NULL: removes it. Before the program is shared. */
 CLAVE_API clave_status clave_program_set_section(clave_program *program, const char *tag,
                                                  const void *data, size_t size) CLAVE_CHECK;
 /* Replaces clave_program_info.metadata; JSON text or "". Before the program is shared. */
@@ -290,8 +291,7 @@ typedef struct clave_session_options {
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
                      class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
-  /* Asked before each op, at the end and, perhaps by another thread, after each kernel that is
-   * built; true ends the run. */
+  /* Asked before each op, at the end and, by any thread, behind each built kernel; true: an end. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */

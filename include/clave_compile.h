@@ -61,6 +61,8 @@ typedef struct clave_compile_options {
   const clave_device *tuned;  /* what its CPU backend's tuning table has for the program's sizes is
                                  built in (clave_tune.h); UNSUPPORTED of what carries the runtime;
                                  NULL: nothing */
+  const clave_device *binaries; /* of target "opencl": binaries of the kernels that have run on this
+                                   device go in, for machines with the same; NULL: none */
 } clave_compile_options;
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw

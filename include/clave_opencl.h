@@ -40,6 +40,14 @@ CLAVE_API clave_status clave_device_create_from_opencl(void *context, void *devi
                                                        const clave_device_options *options,
                                                        clave_device **out) CLAVE_CHECK;
 
+/* A file of the binaries of the kernels that have run on an OpenCL device in this process. As
+ * clave_device_options.binaries, its bytes, aligned to 8, are where a device that is opened takes
+ * kernels from, ahead of the cache: processes that begin without one build nothing. Those of
+ * another device, driver, processor or version of clave are left alone, with a note. UNSUPPORTED:
+ * nothing ran, or the driver gives no binaries. */
+CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
+                                                  const char *path) CLAVE_CHECK;
+
 /* As clave_session_bind_input, from memory of the session's OpenCL device. memory: a cl_mem of the
  * context that the device was made from, a buffer or a part of one, retained until the input is set
  * or bound again; NULL: no input. shape: dtype and dims, contiguous; its data is not used. The

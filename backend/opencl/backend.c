@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/opencl/binaries.h"
 #include "backend/opencl/cache.h"
-#include "backend/opencl/device.h"
 #include "backend/opencl/gemm.h"
 #include "base/hash.h"
 #include "ops/custom.h"
@@ -176,6 +176,7 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   d->message = o->message;
   d->message_ctx = o->message_ctx;
   TRY(copy_text(o->kernel_dir, &d->kernel_dir));
+  TRY(binaries_take(d, o));
   return open_cache(d, o->cache_dir);
 }
 

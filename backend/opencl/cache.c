@@ -108,21 +108,39 @@ static uint64_t hash_entry(const cache_entry *e) {
   return hash_bytes(both, sizeof both);
 }
 
-/* Fills in what the mapped file holds; false if it is not what the header says. */
-static bool read_entry(cache_entry *e, const header *h, const uint64_t key[2]) {
-  size_t rest = e->map.size - sizeof *h;
-  if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key[0] != key[0] || h->key[1] != key[1])
+bool cache_entry_read(const uint8_t *data, size_t size, const uint64_t key[2], cache_entry *out) {
+  header h = {0};
+  *out = (cache_entry){0};
+  if (size < sizeof h) return false;
+  memcpy(&h, data, sizeof h);
+  const size_t rest = size - sizeof h;
+  if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key[0] != key[0] || h.key[1] != key[1])
     return false;
-  if (h->n_proven > rest / sizeof *e->proven) return false;
-  e->n_proven = (uint32_t)h->n_proven;
-  e->proven = (const void *)(e->map.data + sizeof *h); /* pages and the header are aligned */
-  e->data = (const uint8_t *)(e->proven + e->n_proven);
-  e->size = rest - e->n_proven * sizeof *e->proven;
-  return e->size == h->size && hash_entry(e) == h->hash;
+  if (h.n_proven > rest / sizeof *out->proven) return false;
+  out->n_proven = (uint32_t)h.n_proven;
+  out->proven = (const void *)(data + sizeof h); /* pages and the header are aligned */
+  out->data = (const uint8_t *)(out->proven + out->n_proven);
+  out->size = rest - out->n_proven * sizeof *out->proven;
+  return out->size == h.size && hash_entry(out) == h.hash;
 }
 
-static bool is_other_version(const header *h) {
-  return memcmp(h->magic, magic, MAGIC_STEM) == 0 && memcmp(h->magic, magic, sizeof magic) != 0;
+static header header_of(const uint64_t key[2], const cache_entry *e) {
+  header h = {
+      .key = {key[0], key[1]}, .n_proven = e->n_proven, .size = e->size, .hash = hash_entry(e)};
+  memcpy(h.magic, magic, sizeof magic);
+  return h;
+}
+
+void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *e) {
+  const header h = header_of(key, e);
+  text_append(to, (const char *)&h, sizeof h);
+  if (e->n_proven) text_append(to, (const char *)e->proven, e->n_proven * sizeof *e->proven);
+  text_append(to, (const char *)e->data, e->size);
+}
+
+static bool is_other_version(const file_map *m) {
+  return m->size >= sizeof(header) && memcmp(m->data, magic, MAGIC_STEM) == 0 &&
+         memcmp(m->data, magic, sizeof magic) != 0;
 }
 
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
@@ -130,20 +148,20 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
   *damaged = false;
   char *path = entry_path(folder, key);
   if (!path) return false;
-  clave_status st = file_map_open(path, &out->map);
+  file_map map;
+  clave_status st = file_map_open(path, &map);
   if (st) {
     status_free(st);
     free(path);
     return false;
   }
-  header h = {0};
-  if (out->map.size >= sizeof h) memcpy(&h, out->map.data, sizeof h);
-  bool good = out->map.size >= sizeof h && read_entry(out, &h, key);
+  const bool good = cache_entry_read(map.data, map.size, key, out);
+  out->map = map;
   if (good) {
     (void)utimensat(AT_FDCWD, path, NULL,
                     0); /* used now: what trimming goes by; a failure only ages it */
   } else {
-    *damaged = !is_other_version(&h);
+    *damaged = !is_other_version(&map);
     file_map_close(&out->map);
     *out = (cache_entry){0};
     file_remove(path);
@@ -171,9 +189,7 @@ static clave_status write_entry(const char *path, const header *h, const cache_e
 }
 
 clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *e) {
-  header h = {
-      .key = {key[0], key[1]}, .n_proven = e->n_proven, .size = e->size, .hash = hash_entry(e)};
-  memcpy(h.magic, magic, sizeof magic);
+  const header h = header_of(key, e);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();

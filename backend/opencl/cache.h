@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 /* The folder is kept below this by removing the least recently used. */
@@ -28,6 +29,10 @@ typedef struct cache_entry {
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged);
 /* Whether there is an entry, good or not. */
 bool cache_has(const char *folder, const uint64_t key[2]);
+/* As it lies in a file, of which `data` is a multiple of 8 bytes from where memory begins. False:
+ * it is of another key, or damaged. */
+bool cache_entry_read(const uint8_t *data, size_t size, const uint64_t key[2], cache_entry *out);
+void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *e);
 clave_status cache_save(const char *folder, const uint64_t key[2],
                         const cache_entry *e) STATUS_CHECK;
 

@@ -156,6 +156,8 @@ struct cl_device {
   kernel_program **programs;
   int n_programs;
   size_t cap_programs;
+  const void *binaries; /* borrowed: binaries.c's; NULL: there are none for this device */
+  size_t binaries_size;
   bool cache_noted;      /* an unwritable cache is mentioned once */
   int index;             /* N of opencl:N */
   char forms[32];        /* base.info's */
@@ -196,6 +198,8 @@ bool program_was_tried(const kernel_program *p); /* it is built, or was refused 
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
 bool programs_save_next(cl_device *d); /* one of them; false: all are there */
+/* Appends the binaries of all that have run in this process, as binaries.h has them. */
+clave_status programs_append(cl_device *d, text *to) STATUS_CHECK;
 void programs_destroy(cl_device *d);
 void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
 

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/opencl/binaries.h"
 #include "backend/opencl/build_messages.h"
-#include "backend/opencl/cache.h"
-#include "backend/opencl/device.h"
 #include "base/hash.h"
 
 struct kernel_program {
@@ -285,9 +284,10 @@ static bool build_from_entry(cl_device *d, kernel_program *p, const cache_entry 
 
 /* True if a usable binary was there. */
 static bool build_from_cache(cl_device *d, kernel_program *p) {
-  if (!d->cache_dir) return false;
   cache_entry e;
   bool damaged;
+  if (binaries_find(d, p->key, &e) && build_from_entry(d, p, &e)) return true;
+  if (!d->cache_dir) return false;
   if (!cache_load(d->cache_dir, p->key, &e, &damaged)) {
     if (damaged) device_note(d, "a damaged kernel binary in %s was removed", d->cache_dir);
     return false;
@@ -387,7 +387,9 @@ void program_want(const cl_device *d, kernel_program *p, const recorded_launch *
 static clave_status write_order(cl_device *d, kernel_program *p, order *o, text *texts) {
   if (p->handle) return NULL;
   TRY(find_source(d, p));
-  if (d->cache_dir && cache_has(d->cache_dir, p->key)) return NULL;
+  cache_entry e;
+  if (binaries_find(d, p->key, &e) || (d->cache_dir && cache_has(d->cache_dir, p->key)))
+    return NULL;
   const kernel_signature *g = program_signature(p);
   *o = p->wanted;
   o->n_args = (uint32_t)g->n_args;
@@ -505,43 +507,12 @@ static bool save_again(cl_device *d, kernel_program *p, clave_status *st) {
   return true;
 }
 
-/* Which of a program's binaries is the device's. In a context of several a program made of source
- * is of all; PoCL counts only those that it was built for. */
-static clave_status own_binary(const cl_device *d, cl_program handle, size_t count, size_t *out) {
-  cl_device_id ids[MAX_CONTEXT_DEVICES];
-  *out = 0;
-  if (count == 1) return NULL;
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL),
-         "clGetProgramInfo");
-  while (*out + 1 < count && ids[*out] != d->entry->id) ++*out;
-  return NULL;
-}
-
-/* size 0: the driver has no binaries. *data is owned by the caller, on failure too. */
-static clave_status read_binary(const cl_device *d, cl_program handle, unsigned char **data,
-                                size_t *size) {
-  size_t sizes[MAX_CONTEXT_DEVICES], bytes = 0, own;
-  unsigned char *all[MAX_CONTEXT_DEVICES] = {NULL};
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &bytes),
-         "clGetProgramInfo");
-  const size_t count = bytes / sizeof sizes[0];
-  if (!count) return NULL;
-  TRY(own_binary(d, handle, count, &own));
-  *size = sizes[own];
-  if (!*size) return NULL;
-  *data = all[own] = malloc(*size);
-  if (!*data) return status_no_memory();
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARIES, count * sizeof all[0], all, NULL),
-         "clGetProgramInfo");
-  return NULL;
-}
-
 static clave_status save_program(cl_device *d, kernel_program *p) {
   clave_status st = NULL;
   if (save_again(d, p, &st)) return st;
   unsigned char *data = NULL;
   size_t size = 0;
-  st = read_binary(d, p->handle, &data, &size);
+  st = binary_read(d, p->handle, &data, &size);
   if (!st && size)
     st = cache_save(
         d->cache_dir, p->key,
@@ -582,6 +553,35 @@ bool programs_save_next(cl_device *d) {
 
 void programs_save(cl_device *d) {
   while (programs_save_next(d)) continue;
+}
+
+/* Of those that have run, whose binaries hold code. */
+static clave_status append_program(const cl_device *d, kernel_program *p, text *to) {
+  unsigned char *data = NULL;
+  size_t size = 0;
+  mutex_lock(p->lock);
+  clave_status st = p->handle && __atomic_load_n(&p->has_run, __ATOMIC_RELAXED)
+                        ? binary_read(d, p->handle, &data, &size)
+                        : NULL;
+  if (!st && size) {
+    binaries_append(
+        to, p->key,
+        &(cache_entry){
+            .data = data, .size = size, .proven = p->proven.items, .n_proven = p->proven.count});
+  }
+  mutex_unlock(p->lock);
+  free(data);
+  return st ? st : text_status(to);
+}
+
+clave_status programs_append(cl_device *d, text *to) {
+  for (int i = 0;; i++) {
+    mutex_lock(d->lock);
+    kernel_program *p = i < d->n_programs ? d->programs[i] : NULL;
+    mutex_unlock(d->lock);
+    if (!p) return NULL;
+    TRY(append_program(d, p, to));
+  }
 }
 
 void programs_destroy(cl_device *d) {

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "compile/runtime/expected.h"
+
 /* An open size that is fixed. */
 typedef struct carried_dim {
   const char *name;
@@ -29,6 +31,10 @@ typedef struct carried_program {
   const carried_scalar *scalars; /* (n_scalars) */
   int n_scalars;
   int allow_custom_kernels;
+  int is_library;                /* else an executable */
+  const unsigned char *binaries; /* binaries.S: as clave_device_options has them; NULL: none */
+  size_t binaries_size;
+  model_tests tests; /* by method, as `method` says */
 } carried_program;
 extern const carried_program carried;
 

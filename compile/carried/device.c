@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/process.h"
-#include "clave.h"
+#include "compile/carried/carried.h"
 
 /* Every item of a list begins with "opencl". */
 static bool names_opencl(const char *said) {
@@ -17,15 +17,16 @@ static bool names_opencl(const char *said) {
   }
 }
 
+static const char *form(void) { return carried.is_library ? "library" : "executable"; }
+
 clave_status carried_device(const char *device, const char *said, const char *from,
                             const char **out) {
   *out = device;
   if (strcmp(device, "opencl") != 0) return NULL;
   if (said && *said && !names_opencl(said))
     return INVALID(
-        "%s is '%s'; this executable runs on OpenCL devices alone: opencl, opencl:N or "
-        "opencl:TEXT",
-        from, said);
+        "%s is '%s'; this %s runs on OpenCL devices alone: opencl, opencl:N or opencl:TEXT", from,
+        said, form());
   if (said && *said) *out = said;
   if (!getenv("PATH")) environment_set("PATH", "/usr/bin:/bin"); /* PoCL looks for its linker */
   const char *hint = clave_devices_hint();
@@ -34,6 +35,29 @@ clave_status carried_device(const char *device, const char *said, const char *fr
 
 clave_status carried_why(const char *device, clave_status st) {
   return strcmp(device, "opencl") == 0
-             ? status_while(st, "this executable runs on OpenCL devices alone")
+             ? status_while(st, "this %s runs on OpenCL devices alone", form())
              : st;
+}
+
+/* The numbers of the codes are those of the public header. */
+clave_status carried_status(clave_status of_library) {
+  if (!of_library) return NULL;
+  clave_status st = status_new((status_code)clave_status_code(of_library), "%s",
+                               clave_status_message(of_library));
+  clave_status_free(of_library);
+  return st;
+}
+
+clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
+                          clave_device **out) {
+  const clave_device_options o = {.size = sizeof o,
+                                  .n_threads = n_threads,
+                                  .message = note,
+                                  .message_ctx = ctx,
+                                  .binaries = carried.binaries,
+                                  .binaries_size = carried.binaries_size};
+  const char *spec;
+  *out = NULL;
+  TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));
+  return carried_why(carried.device, carried_status(clave_device_open(spec, &o, out)));
 }

@@ -38,12 +38,19 @@ static int answer(int argc, char *const *argv, page *out) {
   defaults.model.program = carried.name;
   defaults.model.clv = carried.clv;
   defaults.model.clv_size = carried.size;
+  defaults.model.binaries = carried.binaries;
+  defaults.model.binaries_size = carried.binaries_size;
   defaults.model.allow_custom_kernels = carried.allow_custom_kernels != 0;
   c.name = tool_name();
   c.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";
   c.more =
       "The text goes to standard output as it is made, statistics to standard error.\n"
       "Ctrl-C ends it at the next token, with exit status 130.\n";
+  if (carried.tests.methods)
+    c.more =
+        "The text goes to standard output as it is made, statistics to standard error.\n"
+        "Ctrl-C ends it at the next token, with exit status 130. Alone, --verify compares results\n"
+        "of drawn inputs with those that were kept when it was compiled.\n";
   c.flags = flags;
   c.n_flags = 0;
   for (size_t i = 0; i < generate_command.n_flags && c.n_flags < MOST_FLAGS; i++)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "compile/runtime/expected.h"
 
 enum { MODEL_MAX_RANK = 8 };
 
@@ -45,10 +46,7 @@ typedef struct model_info {
   const char *device;          /* "cpu" or "opencl" */
   const model_method *methods; /* (n_methods); the first is the default */
   int n_methods;
-  /* SHA-256 of the first method's outputs of drawn inputs (base/drawn.h), as the interpreter has
-   * them, and on which processor; NULL: not known. */
-  const char *const *digests;
-  const char *processor;
+  model_tests tests;
   int n_threads; /* 0: as CLAVE_THREADS says, else all CPUs; negative: the caller's alone */
 } model_info;
 

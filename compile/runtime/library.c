@@ -7,26 +7,29 @@
 #include "base/memory.h"
 #include "compile/runtime/core.h"
 #include "compile/runtime/model.h"
+#include "compile/runtime/verify.h"
 
 typedef struct library_model {
   model *m;            /* owned */
   clave_status failed; /* owned */
   model_value *values; /* owned: (n_inputs + n_outputs) */
+  int n_threads;
 } library_model;
 
 static const model_method *method(void) { return compiled_model.info.methods; }
 
-static clave_status start(library_model *l, int n_threads) {
+static clave_status start(library_model *l) {
   l->values = calloc((size_t)(method()->n_inputs + method()->n_outputs) + 1, sizeof *l->values);
   if (!l->values) return status_no_memory();
   TRY(model_create(&l->m));
-  return model_start(l->m, n_threads);
+  return model_start(l->m, l->n_threads);
 }
 
 void *model_library_create(int n_threads) {
   library_model *l = calloc(1, sizeof *l);
   if (!l) return NULL;
-  clave_status st = start(l, n_threads);
+  l->n_threads = n_threads;
+  clave_status st = start(l);
   if (!st) return l;
   status_free(st);
   model_library_destroy(l);
@@ -60,3 +63,19 @@ const char *model_library_error(const void *library) {
 }
 
 void model_library_reset(void *library) { status_free(model_reset(((library_model *)library)->m)); }
+
+static clave_status verify(int n_threads) {
+  model *other;
+  int n;
+  TRY(model_create(&other));
+  clave_status st = verify_model(other, n_threads, &n);
+  model_destroy(other);
+  return st;
+}
+
+int model_library_verify(void *library) {
+  library_model *l = library;
+  status_free(l->failed);
+  l->failed = verify(l->n_threads);
+  return l->failed != NULL;
+}

@@ -8,5 +8,6 @@ void model_library_destroy(void *library); /* takes NULL */
 int model_library_run(void *library, const void *const *inputs, void *const *outputs);
 const char *model_library_error(const void *library);
 void model_library_reset(void *library);
+int model_library_verify(void *library); /* by another model, as verify.h says */
 
 #endif

@@ -65,7 +65,7 @@ static void append_usage(text *t, const char *self, const model_info *info) {
   const char *sizes = has_sizes(info) ? "[--dim NAME=N]... " : "";
   text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n", self,
               options, sizes, self, options, sizes);
-  if (info->digests) text_printf(t, "       %s --verify\n", self);
+  if (info->tests.methods) text_printf(t, "       %s --verify\n", self);
   text_puts(t, "\n");
   if (info->n_methods > 1) {
     text_printf(t, "Runs a method of %s", info->program);
@@ -225,11 +225,21 @@ static clave_status bench_files(const command_line *c, files *f) {
   return st;
 }
 
+static int verify(const command_line *c) {
+  const model_tests *tests = &model_get_info(c->m)->tests;
+  int n;
+  clave_status st = verify_model(c->m, 0, &n);
+  if (!st)
+    (void)printf("verified: %d outputs of drawn inputs are as clave computes them%s\n", n,
+                 tests->is_close ? " on the CPU, but for rounding" : "");
+  return report(c->self, st);
+}
+
 static int run_line(const command_line *c) {
   const model_method *m = c->method;
   files f = {0};
   if (c->wants_help) return print_help(c);
-  if (c->verifies) return report(c->self, verify_method(c->m));
+  if (c->verifies) return verify(c);
   if (c->n_paths != m->n_inputs + (c->runs ? 0 : m->n_outputs)) return refuse_usage(c);
   const int code = report(c->self, c->runs ? bench_files(c, &f) : run_files(c, &f));
   close_files(m, &f);

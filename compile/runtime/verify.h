@@ -1,10 +1,11 @@
 #ifndef COMPILE_RUNTIME_VERIFY_H
 #define COMPILE_RUNTIME_VERIFY_H
-/* A program's results of drawn inputs, beside those that were kept when it was compiled. */
+/* A program's results of drawn inputs, beside those that were kept when it was compiled: of each
+ * method, with open sizes as small as they may be but not 0, in a model's first run. */
 #include "compile/runtime/model.h"
 
-/* Starts and runs the first method, and prints a line where all is as it was. UNSUPPORTED: nothing
+/* Starts the model and runs all methods. *n_outputs: how many were compared. UNSUPPORTED: nothing
  * was kept. INVALID: which output is another. */
-clave_status verify_method(model *m) STATUS_CHECK;
+clave_status verify_model(model *m, int n_threads, int *n_outputs) STATUS_CHECK;
 
 #endif

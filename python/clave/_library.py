@@ -154,6 +154,8 @@ class DeviceOptions(C.Structure):
         ("kernel_dir", C.c_char_p),
         ("message", MESSAGE_FN),
         ("message_ctx", C.c_void_p),
+        ("binaries", C.c_void_p),
+        ("binaries_size", C.c_size_t),
     ]
 
 

@@ -220,8 +220,8 @@ def test_a_compiler_with_arguments(tmp_path):
 @pytest.mark.parametrize(
     "args, code, says",
     [
-        (["-o", "{}/no/m", *ONE], 1, "no/m: its folder cannot be written to"),
-        (["-o", "{}", *ONE], 1, "is a folder, not a file"),
+        (["-o", "{}/no/m", *ONE], 1, "no/m: No such file or directory"),
+        (["-o", "{}", *ONE], 1, ": Is a directory"),
         (["--emit-c", "{}", *ONE], 1, "is not empty"),
         (["--emit-c", "{}/file", *ONE], 1, "file"),
         ([*ONE], 2, "which of -o BIN and --emit-c DIR?"),
@@ -233,13 +233,15 @@ def test_a_compiler_with_arguments(tmp_path):
         (["-o", "{}/m", "--budget", "1", *ONE], 2, "--budget is of --tune, which is not given"),
         (["-o", "{}/m", "--kernel-dir", "{}", *ONE], 1, "holds no source that the program uses: "),
         (["-o", "{}/m", "--arena", "static", "--target", "opencl"], 1, "are of programs that are written out"),
-        (["-o", "{}/m", "--verify", "--target", "opencl"], 1, "are kept by programs that are written out"),
+        (["-o", "{}/m.o", "--bare", "--target", "opencl"], 1, "a program for firmware cannot carry the runtime"),
         (["-o", "{}/m", "--dim", "batch"], 2, 'expected NAME=N, N not negative, not "batch"'),
         (["-o", "{}/m", "--dim", "batch=-1"], 2, "not negative"),
         (["-o", "{}/m", "--dim", "batch=0"], 1, "batch"),
         (["-o", "{}/m", "--dim", "rows=1", *ONE], 1, "'rows'"),
         (["-o", "{}/no!.so", "--shared", *ONE], 1, "'no!' cannot begin the names of a library's functions"),
         (["-o", "{}/model.so", "--shared", *ONE], 1, "'model' cannot begin"),
+        (["-o", "{}/carried_text.so", "--shared"], 1, "'carried_text' cannot begin"),
+        (["-o", "{}/libclave_llm.so", "--shared"], 1, "'clave_llm' cannot begin"),
         (["-o", "{}/m", "--method", "no", *ONE], 1, 'no method "no"'),
     ],
 )

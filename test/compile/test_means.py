@@ -97,7 +97,7 @@ def test_a_processor_that_wants_more(builder, tmp_path):
     [
         (["--arena", "static", "--threads", "2"], "threads allocate memory"),
         (["--arena", "static", "--shared"], "a shared library's memory is not static"),
-        (["--verify", "--bare"], "is an executable's"),
+        (["--verify", "--bare"], "is a host's"),
     ],
 )
 def test_what_does_not_go_together(tmp_path, options, says):

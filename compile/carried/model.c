@@ -9,7 +9,8 @@
 #include "base/memory.h"
 #include "clave_files.h"
 #include "compile/carried/device.h"
-#include "compile/runtime/model.h"
+#include "compile/carried/model.h"
+#include "compile/runtime/verify.h"
 
 /* A scalar input that --dim fixed when the program was compiled. */
 typedef struct fixed_scalar {
@@ -29,16 +30,9 @@ struct model {
   uint32_t **places;     /* in pool: by method, of each input its number in the program */
   fixed_scalar *fixed;   /* in pool (n_fixed) */
   int n_fixed;
+  carried_note note; /* NULL: nobody listens */
+  void *note_ctx;
 };
-
-/* The library's statuses as ours; the numbers of the codes are those of the public header. */
-static clave_status taken(clave_status of_library) {
-  if (!of_library) return NULL;
-  clave_status st = status_new((status_code)clave_status_code(of_library), "%s",
-                               clave_status_message(of_library));
-  clave_status_free(of_library);
-  return st;
-}
 
 /* ---------------------------------------------------------------- tables */
 
@@ -122,7 +116,7 @@ static void fix_scalar(model *m, int method, uint32_t index, clave_dtype type, i
 static clave_status take_input(tables *t, uint32_t index) {
   model *m = t->m;
   clave_tensor_info info = {.size = sizeof info};
-  TRY(taken(clave_program_input(m->program, t->method->name, index, &info)));
+  TRY(carried_status(clave_program_input(m->program, t->method->name, index, &info)));
   const carried_scalar *fixed = find_scalar(t->method->name, index);
   if (fixed) {
     fix_scalar(m, (int)(t->method - m->methods), index, info.dtype, fixed->value);
@@ -135,7 +129,7 @@ static clave_status take_input(tables *t, uint32_t index) {
 
 static clave_status take_output(tables *t, uint32_t index) {
   clave_tensor_info info = {.size = sizeof info};
-  TRY(taken(clave_program_output(t->m->program, t->method->name, index, &info)));
+  TRY(carried_status(clave_program_output(t->m->program, t->method->name, index, &info)));
   t->outputs[t->method->n_outputs++] = argument_of(&info, false, t->method, t->sizes);
   return NULL;
 }
@@ -150,7 +144,7 @@ static clave_status take_method(model *m, const clave_method_info *info) {
 
 static clave_status take_methods(model *m) {
   clave_program_info p = {.size = sizeof p};
-  TRY(taken(clave_program_get_info(m->program, &p)));
+  TRY(carried_status(clave_program_get_info(m->program, &p)));
   const size_t n = (size_t)p.n_methods + 1;
   m->methods = mem_pool_alloc(m->pool, n, sizeof *m->methods);
   m->places = mem_pool_alloc(m->pool, n, sizeof *m->places);
@@ -159,7 +153,7 @@ static clave_status take_methods(model *m) {
   m->info.methods = m->methods;
   for (uint32_t i = 0; i < p.n_methods; i++) {
     clave_method_info info = {.size = sizeof info};
-    TRY(taken(clave_program_method(m->program, i, &info)));
+    TRY(carried_status(clave_program_method(m->program, i, &info)));
     if (!carried.method || strcmp(carried.method, info.name) == 0) TRY(take_method(m, &info));
   }
   return NULL;
@@ -168,16 +162,23 @@ static clave_status take_methods(model *m) {
 /* ---------------------------------------------------------------- lifetime */
 
 static clave_status load(model *m) {
-  m->info = (model_info){.program = carried.name, .device = carried.device};
+  m->info = (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
   TRY(mem_pool_create(&m->pool));
-  TRY(taken(clave_program_load_bytes(carried.clv, carried.size, carried.name, &m->program)));
+  TRY(carried_status(
+      clave_program_load_bytes(carried.clv, carried.size, carried.name, &m->program)));
   return take_methods(m);
+}
+
+static void print_note(void *ctx, const char *line) {
+  (void)ctx;
+  (void)fprintf(stderr, "note: %s\n", line);
 }
 
 clave_status model_create(model **out) {
   *out = NULL;
   model *m = calloc(1, sizeof *m);
   if (!m) return status_no_memory();
+  carried_set_note(m, print_note, NULL);
   clave_status st = load(m);
   if (st) {
     model_destroy(m);
@@ -189,9 +190,9 @@ clave_status model_create(model **out) {
 
 const model_info *model_get_info(const model *m) { return &m->info; }
 
-static void print_note(void *ctx, const char *line) {
-  (void)ctx;
-  (void)fprintf(stderr, "note: %s\n", line);
+void carried_set_note(model *m, carried_note note, void *ctx) {
+  m->note = note;
+  m->note_ctx = ctx;
 }
 
 /* Inputs of the program whose values are known. */
@@ -199,19 +200,17 @@ static clave_status set_fixed(model *m) {
   for (int i = 0; i < m->n_fixed; i++) {
     fixed_scalar *f = &m->fixed[i];
     const clave_tensor value = clave_tensor_make(f->type, 0, NULL, f->value);
-    TRY(taken(clave_session_set_input(m->session, m->methods[f->method].name, f->index, &value)));
+    TRY(carried_status(
+        clave_session_set_input(m->session, m->methods[f->method].name, f->index, &value)));
   }
   return NULL;
 }
 
 clave_status model_start(model *m, int n_threads) {
-  const clave_device_options d = {.size = sizeof d, .n_threads = n_threads, .message = print_note};
   const clave_session_options s = {.size = sizeof s,
                                    .allow_custom_kernels = carried.allow_custom_kernels != 0};
-  const char *spec;
-  TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));
-  TRY(carried_why(carried.device, taken(clave_device_open(spec, &d, &m->device))));
-  TRY(taken(clave_session_create(m->program, m->device, &s, &m->session)));
+  TRY(carried_open(n_threads, m->note, m->note_ctx, &m->device));
+  TRY(carried_status(clave_session_create(m->program, m->device, &s, &m->session)));
   return set_fixed(m);
 }
 
@@ -232,20 +231,30 @@ static clave_status bind_input(model *m, int method, int i, const model_value *v
   const model_argument *a = &of->inputs[i];
   void *data = v->data ? (void *)(uintptr_t)v->data : &nothing;
   const clave_tensor t = clave_tensor_make((clave_dtype)a->type, a->rank, v->dims, data);
-  return taken(clave_session_bind_input(m->session, of->name, m->places[method][i], &t));
+  return carried_status(clave_session_bind_input(m->session, of->name, m->places[method][i], &t));
 }
 
 clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
   const model_method *of = &m->methods[method];
   for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(m, method, i, &inputs[i]));
-  TRY(taken(clave_session_run(m->session, of->name)));
+  TRY(carried_status(clave_session_run(m->session, of->name)));
   for (int i = 0; i < of->n_outputs; i++) {
     clave_tensor t;
-    TRY(taken(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
+    TRY(carried_status(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
     outputs[i].data = t.data;
     memcpy(outputs[i].dims, t.dims, sizeof outputs[i].dims);
   }
   return NULL;
 }
 
-clave_status model_reset(model *m) { return taken(clave_session_reset(m->session)); }
+clave_status model_reset(model *m) { return carried_status(clave_session_reset(m->session)); }
+
+clave_status carried_verify(int n_threads) {
+  model *other;
+  int n;
+  TRY(model_create(&other));
+  carried_set_note(other, NULL, NULL);
+  clave_status st = verify_model(other, n_threads, &n);
+  model_destroy(other);
+  return st;
+}

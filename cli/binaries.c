@@ -1,0 +1,109 @@
+/* Kernels of a program on a device. */
+#include "cli/binaries.h"
+
+#include <string.h>
+
+#include "clave_llm.h"
+#include "cli/inputs.h"
+#include "cli/progress.h"
+
+/* ---------------------------------------------------------------- tensors */
+
+static bool has_name(const input *in, const char *name, size_t n) {
+  bool has = strncmp(in->info.name, name, n) == 0 && !in->info.name[n];
+  for (int i = 0; i < in->info.rank; i++) {
+    const char *other = in->info.dim_names[i];
+    has = has || (other && strncmp(other, name, n) == 0 && !other[n]);
+  }
+  return has;
+}
+
+/* Those that this method has: among several methods no size is of all. */
+static int fix_some(input_set *s, const text_list *dims) {
+  for (uint32_t i = 0; i < dims->count; i++) {
+    const size_t n = strcspn(dims->items[i], "=");
+    const text_list one = {.items = dims->items + i, .count = 1};
+    bool has = false;
+    for (uint32_t k = 0; k < s->count; k++) has = has || has_name(&s->items[k], dims->items[i], n);
+    if (has) TRY_EXIT(fix_dims(s, &one));
+  }
+  return EXIT_GOOD;
+}
+
+static int run_once(model *m, const text_list *dims, input_set *inputs) {
+  TRY_EXIT(describe_inputs(m, inputs));
+  TRY_EXIT(fix_some(inputs, dims));
+  TRY_EXIT(invent_inputs(inputs));
+  TRY_EXIT(set_inputs(inputs, m));
+  TRY_STATUS(clave_session_run(m->session, m->method.name));
+  return EXIT_GOOD;
+}
+
+/* State is as it is at first. */
+static int run_method(model *m, const text_list *dims) {
+  input_set inputs = {0};
+  TRY_STATUS(clave_session_reset(m->session));
+  int result = run_once(m, dims, &inputs);
+  free_inputs(&inputs);
+  return result;
+}
+
+static int run_methods(model *m, const kernel_runs *r) {
+  clave_program_info info = {.size = sizeof info};
+  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  if (!r->all) return run_method(m, r->dims);
+  TRY_STATUS(clave_program_get_info(m->program, &info));
+  for (uint32_t i = 0; i < info.n_methods; i++) {
+    m->method.size = sizeof m->method;
+    TRY_STATUS(clave_program_method(m->program, i, &m->method));
+    TRY_EXIT(run_method(m, r->dims));
+  }
+  return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------- text */
+
+enum { LONGEST_PROMPT = 64 };
+
+/* A prompt of so many tokens, and single ones behind it. */
+static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
+  enum { TOKENS = 4 };
+  static const uint32_t prompt[LONGEST_PROMPT];
+  clave_llm_token token = {.stop = CLAVE_LLM_GOES_ON};
+  clave_status st = clave_llm_reset(talk);
+  if (!st) st = clave_llm_prompt(talk, prompt, n);
+  for (int i = 0; i < TOKENS && !token.stop && !st; i++) st = clave_llm_next(talk, &token);
+  return st;
+}
+
+/* Kernels of few rows are others than those of many. */
+static int write_text(const clave_llm *llm, clave_llm_conversation *talk) {
+  static const uint32_t lengths[] = {1, 4, 16, LONGEST_PROMPT};
+  clave_llm_info info = {.size = sizeof info};
+  TRY_STATUS(clave_llm_get_info(llm, &info));
+  for (size_t i = 0; i < LENGTH(lengths); i++)
+    if (lengths[i] < info.max_context) TRY_STATUS(write_behind(talk, lengths[i]));
+  return EXIT_GOOD;
+}
+
+static int run_text(const model *m, const kernel_runs *r) {
+  const clave_llm_options o = {.size = sizeof o};
+  const clave_session_options s = {
+      .size = sizeof s, .allow_custom_kernels = m->allow_custom_kernels, .progress = show_steps};
+  const clave_llm_conversation_options talks = {
+      .size = sizeof talks, .session = &s, .ignore_stop_ids = true};
+  clave_llm *llm = NULL;
+  clave_llm_conversation *talk = NULL;
+  clave_status st = clave_llm_load(r->program, m->device, &o, &llm);
+  if (!st) st = clave_llm_conversation_create(llm, &talks, &talk);
+  int result = st ? fail_status(st) : write_text(llm, talk);
+  clave_llm_conversation_destroy(talk);
+  clave_llm_destroy(llm);
+  return result;
+}
+
+int run_kernels(model *m, const kernel_runs *r) {
+  int result = r->text ? run_text(m, r) : run_methods(m, r);
+  clear_progress();
+  return result;
+}

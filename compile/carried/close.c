@@ -1,0 +1,59 @@
+/* Results of one device beside those of another. */
+#include "compile/carried/close.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+
+/* Of whole programs: what the roundings of many ops amount to. */
+static double share_of(dtype t) {
+  static const double shares[] = {
+      [DTYPE_F32] = 1e-3,  [DTYPE_F64] = 1e-6,     [DTYPE_F16] = 1e-2,
+      [DTYPE_BF16] = 5e-2, [DTYPE_F8_E4M3] = 0.25, [DTYPE_F8_E5M2] = 0.5};
+  return dtype_has_fractions(t) ? shares[t] : 0;
+}
+
+static double element(dtype t, const void *data, size_t i) {
+  return element_number(t, (const char *)data + i * dtype_size(t));
+}
+
+static int by_value(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of the numbers that are not 0; 0: there is none. False: no memory. */
+static bool find_median(dtype t, size_t n, const void *data, double *out) {
+  double *all = malloc((n + 1) * sizeof *all);
+  size_t m = 0;
+  if (!all) return false;
+  for (size_t i = 0; i < n; i++) {
+    const double x = fabs(element(t, data, i));
+    if (x > 0 && isfinite(x)) all[m++] = x;
+  }
+  qsort(all, m, sizeof *all, by_value);
+  *out = m ? all[m / 2] : 0;
+  free(all);
+  return true;
+}
+
+static bool is_near(double got, double kept, double share, double median) {
+  if (isnan(kept)) return isnan(got);
+  if (isinf(kept)) return got == kept;
+  return fabs(got - kept) <= share * (fabs(kept) + median);
+}
+
+bool results_close(int type, size_t n, const void *got, const void *kept, bool *is_close) {
+  const dtype t = (dtype)type;
+  const double share = share_of(t);
+  double median = 0;
+  *is_close = memcmp(got, kept, n * dtype_size(t)) == 0;
+  if (*is_close || share == 0) return true;
+  if (!find_median(t, n, kept, &median)) return false;
+  *is_close = true;
+  for (size_t i = 0; i < n && *is_close; i++)
+    *is_close = is_near(element(t, got, i), element(t, kept, i), share, median);
+  return true;
+}

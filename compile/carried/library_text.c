@@ -1,0 +1,125 @@
+/* A shared library's models that carry a language model: text in, text out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "clave_llm.h"
+#include "compile/carried/carried.h"
+#include "compile/carried/device.h"
+#include "compile/carried/library.h"
+#include "compile/carried/model.h"
+
+/* As the library's header declares it. */
+typedef struct text_choice {
+  uint32_t max_new_tokens, top_k;
+  float temperature, top_p, min_p, repetition_penalty;
+  uint64_t seed;
+} text_choice;
+
+typedef int (*piece_fn)(void *ctx, const char *text, size_t bytes);
+
+typedef struct text_library {
+  clave_device *device;         /* owned */
+  clave_llm *llm;               /* owned */
+  clave_llm_conversation *talk; /* owned; NULL: it could not be started */
+  clave_status failed;          /* owned: of the last call */
+  int n_threads;
+} text_library;
+
+static int answer(text_library *l, clave_status st) {
+  status_free(l->failed);
+  l->failed = st;
+  return st != NULL;
+}
+
+static clave_status start(text_library *l, carried_note note, void *ctx) {
+  const clave_llm_options o = {.size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
+  const clave_session_options s = {.size = sizeof s,
+                                   .allow_custom_kernels = carried.allow_custom_kernels != 0};
+  const clave_llm_conversation_options talk = {.size = sizeof talk, .session = &s};
+  TRY(carried_open(l->n_threads, note, ctx, &l->device));
+  TRY(carried_status(clave_llm_load(carried.name, l->device, &o, &l->llm)));
+  return carried_status(clave_llm_conversation_create(l->llm, &talk, &l->talk));
+}
+
+void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {
+  text_library *l = calloc(1, sizeof *l);
+  if (!l) return NULL;
+  l->n_threads = n_threads;
+  (void)answer(l, start(l, note, ctx));
+  return l;
+}
+
+void carried_text_destroy(void *library) {
+  text_library *l = library;
+  if (!l) return;
+  clave_llm_conversation_destroy(l->talk);
+  clave_llm_destroy(l->llm);
+  clave_device_destroy(l->device);
+  status_free(l->failed);
+  free(l);
+}
+
+const char *carried_text_error(const void *library) {
+  return status_message(((const text_library *)library)->failed);
+}
+
+/* ---------------------------------------------------------------- text */
+
+static clave_status choose_by(text_library *l, const text_choice *how) {
+  const clave_sampler_options o = {.size = sizeof o,
+                                   .temperature = how->temperature,
+                                   .top_k = how->top_k,
+                                   .top_p = how->top_p,
+                                   .min_p = how->min_p,
+                                   .repetition_penalty = how->repetition_penalty,
+                                   .seed = how->seed};
+  return carried_status(clave_llm_set_sampler(l->talk, &o));
+}
+
+static clave_status prompt(text_library *l, const char *role, const char *said) {
+  const size_t n = strlen(said);
+  const clave_llm_message message = {.role = role, .content = said, .content_size = n};
+  return carried_status(role ? clave_llm_prompt_chat(l->talk, NULL, &message, 1)
+                             : clave_llm_prompt_text(l->talk, said, n));
+}
+
+/* What is held back where the text ends that goes on. */
+static clave_status flush(text_library *l, piece_fn piece, void *ctx) {
+  const char *held;
+  size_t n;
+  TRY(carried_status(clave_llm_flush(l->talk, &held, &n)));
+  if (n) (void)piece(ctx, held, n);
+  return NULL;
+}
+
+static clave_status generate(text_library *l, const char *role, const char *said,
+                             const text_choice *how, piece_fn piece, void *ctx) {
+  clave_llm_token token = {0};
+  TRY(choose_by(l, how));
+  TRY(prompt(l, role, said));
+  for (uint32_t i = 0; !how->max_new_tokens || i < how->max_new_tokens; i++) {
+    TRY(carried_status(clave_llm_next(l->talk, &token)));
+    const bool goes_on = !token.text_size || piece(ctx, token.text, token.text_size);
+    if (token.stop || !goes_on) return NULL;
+  }
+  return flush(l, piece, ctx);
+}
+
+int carried_text_generate(void *library, const char *role, const char *said, const void *how,
+                          int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx) {
+  static const text_choice by_default;
+  text_library *l = library;
+  if (!l->talk) return 1;
+  return answer(l, generate(l, role, said, how ? how : &by_default, piece, ctx));
+}
+
+int carried_text_reset(void *library) {
+  text_library *l = library;
+  return l->talk ? answer(l, carried_status(clave_llm_reset(l->talk))) : 1;
+}
+
+int carried_text_verify(void *library) {
+  text_library *l = library;
+  return l->talk ? answer(l, carried_verify(l->n_threads)) : 1;
+}

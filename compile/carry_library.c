@@ -1,0 +1,215 @@
+/* The functions of a shared library that carries its program. */
+#include "compile/carry_library.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "compile/library.h"
+#include "compile/parameters.h"
+
+/* "@" stands for the library's name. */
+static void put(text *to, const char *name, const char *form) {
+  for (const char *at = strchr(form, '@'); at; at = strchr(form, '@')) {
+    text_append(to, form, (size_t)(at - form));
+    text_puts(to, name);
+    form = at + 1;
+  }
+  text_puts(to, form);
+}
+
+/* ---------------------------------------------------------------- tensors in words */
+
+static bool is_of_inputs(const program *p, const ir_method *m, uint32_t vid) {
+  return plan_find_size(p, m, p->ir.values.items[vid].name) == vid;
+}
+
+static bool is_scalar(const program *p, const ir_method *m, uint32_t vid) {
+  bool is = false;
+  for (uint32_t i = 0; i < m->inputs.count; i++)
+    is = is || plan_is_scalar(p, &m->inputs.items[i], p->ir.values.items[vid].name);
+  return is;
+}
+
+static void describe_dim(const program *p, const compile_options *o, const ir_method *m,
+                         const ir_int_or_vid *d, text *to) {
+  if (d->vid == IR_NONE) {
+    text_printf(to, "%" PRId64, d->literal);
+    return;
+  }
+  const char *name = p->ir.values.items[d->vid].name;
+  const compile_dim *fixed = plan_find_dim(o, name);
+  if (fixed) {
+    text_printf(to, "%" PRId64, fixed->size);
+  } else if (is_of_inputs(p, m, d->vid)) {
+    parameter_describe_name(name, to);
+  } else {
+    text_puts(to, "?");
+  }
+}
+
+static const char *scalar_name(const ir_value *v) {
+  return v->type == IR_VALUE_TYPE_FLOAT ? "F64" : v->type == IR_VALUE_TYPE_BOOL ? "BOOL" : "I64";
+}
+
+static void describe_argument(const program *p, const compile_options *o, const ir_method *m,
+                              const ir_argument *a, text *to) {
+  parameter_describe_name(a->name, to);
+  if (a->tensor == IR_NONE) {
+    text_printf(to, ", %s ()\n", scalar_name(&p->ir.values.items[a->value]));
+    return;
+  }
+  const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
+  text_printf(to, ", %s (", dtype_name(p->types[a->tensor].type));
+  for (uint32_t i = 0; i < shape->count; i++) {
+    if (i) text_puts(to, ", ");
+    describe_dim(p, o, m, &shape->items[i], to);
+  }
+  text_puts(to, ")\n");
+}
+
+static bool is_fixed(const program *p, const compile_options *o, const ir_argument *a) {
+  return a->tensor == IR_NONE && plan_find_dim(o, p->ir.values.items[a->value].name);
+}
+
+/* Each open size once. */
+static void describe_sizes(const program *p, const compile_options *o, const ir_method *m,
+                           text *to) {
+  for (uint32_t vid = 0; vid < p->ir.values.count; vid++) {
+    const ir_value *v = &p->ir.values.items[vid];
+    if (v->type != IR_VALUE_TYPE_INT || !is_of_inputs(p, m, vid) || plan_find_dim(o, v->name) ||
+        is_scalar(p, m, vid))
+      continue;
+    text_puts(to, " *     ");
+    parameter_describe_name(v->name, to);
+    text_printf(to, ": from %" PRId64, v->min.present && v->min.value > 0 ? v->min.value : 0);
+    if (v->max.present) text_printf(to, " to %" PRId64, v->max.value);
+    text_puts(to, "\n");
+  }
+}
+
+static void describe_method(const program *p, const compile_options *o, const ir_method *m,
+                            text *to) {
+  int n = 0;
+  text_puts(to, " *   ");
+  parameter_describe_name(m->name, to);
+  text_puts(to, "\n");
+  for (uint32_t i = 0; i < m->inputs.count; i++) {
+    if (is_fixed(p, o, &m->inputs.items[i])) continue;
+    text_printf(to, " *     inputs[%d]: ", n++);
+    describe_argument(p, o, m, &m->inputs.items[i], to);
+  }
+  for (uint32_t i = 0; i < m->outputs.count; i++) {
+    text_printf(to, " *     outputs[%u]: ", i);
+    describe_argument(p, o, m, &m->outputs.items[i], to);
+  }
+  describe_sizes(p, o, m, to);
+}
+
+/* ---------------------------------------------------------------- the header */
+
+static const char lifetime[] =
+    "/* A model runs in one thread at a time; several are independent of each other, and may run\n"
+    " * in threads of their own. A forked process makes its own. */\n"
+    "typedef struct @_model @_model;\n"
+    "/* n_threads: with the caller; 0: CLAVE_THREADS, else as many as there are CPUs. note: is "
+    "told\n"
+    " * what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no memory. What "
+    "else\n"
+    " * is wrong @_error says, and each run is that error, then. */\n"
+    "COMPILED_API @_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void "
+    "*ctx);\n"
+    "COMPILED_API void @_destroy(@_model *m); /* takes NULL */\n"
+    "/* Of the last call that was not 0; \"\": there was none since. Until the next call. */\n"
+    "COMPILED_API const char *@_error(const @_model *m);\n";
+
+static const char opencl_device[] =
+    "/* It runs on the OpenCL device that CLAVE_DEVICE chooses (opencl, opencl:N, opencl:TEXT)\n"
+    " * where a model is made. */\n";
+
+static const char tensors_type[] =
+    "/* A tensor of a run. */\ntypedef struct @_tensor {\n"
+    "  const void *data; /* contiguous, row-major; F16, BF16 and 8-bit floats are their bits, "
+    "BOOL\n"
+    "                       is a byte, 0 or 1 */\n"
+    "  int64_t dims[8];  /* as many as it has; the others are not read */\n} @_tensor;\n\n";
+
+static const char tensors_run[] =
+    " * method: one of these; NULL: the first. Sizes in words are the caller's, the same wherever\n"
+    " * the word stands; those of \"?\" follow. All of outputs is filled in: dims, and data, which "
+    "is\n"
+    " * the model's until its next call. State is kept from run to run. 0: good; else nothing is\n"
+    " * filled in. */\n"
+    "COMPILED_API int @_run(@_model *m, const char *method, const @_tensor *inputs,\n"
+    "                         @_tensor *outputs);\n"
+    "COMPILED_API int @_reset(@_model *m); /* state as it is at first */\n";
+
+static const char text_functions[] =
+    "/* How text is chosen; zeros: the likeliest tokens, until the model ends its text. */\n"
+    "typedef struct @_choice {\n"
+    "  uint32_t max_new_tokens, top_k; /* 0: no limit; all */\n"
+    "  float temperature;              /* 0: the likeliest, whatever follows */\n"
+    "  float top_p, min_p, repetition_penalty; /* 0: none */\n"
+    "  uint64_t seed;                  /* the same texts for the same seed */\n} @_choice;\n"
+    "/* Whole characters in UTF-8, `bytes` long, without an end. 0 ends the text. */\n"
+    "typedef int (*@_piece_fn)(void *ctx, const char *text, size_t bytes);\n\n"
+    "/* What follows `text`, and what was said and answered before it, piece by piece. how: NULL:\n"
+    " * zeros. 0: good. */\n"
+    "COMPILED_API int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn "
+    "piece,\n                            void *ctx);\n"
+    "/* The answer to a message of a chat; role: \"user\", or \"system\" ahead of it. */\n"
+    "COMPILED_API int @_chat(@_model *m, const char *role, const char *content, const @_choice "
+    "*how,\n                        @_piece_fn piece, void *ctx);\n"
+    "COMPILED_API int @_reset(@_model *m); /* nothing was said */\n";
+
+clave_status carry_library_header(const program *p, const compile_options *o, text *to) {
+  const char *n = o->library;
+  library_begin_header(n, to);
+  put(to, n, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
+  if (o->is_opencl) put(to, n, opencl_device);
+  put(to, n, lifetime);
+  if (o->text) {
+    put(to, n, text_functions);
+  } else {
+    put(to, n, tensors_type);
+    put(to, n, "/* Methods:\n");
+    for (uint32_t i = 0; i < p->ir.methods.count; i++)
+      if (plan_has_method(o, i)) describe_method(p, o, &p->ir.methods.items[i], to);
+    put(to, n, tensors_run);
+  }
+  if (o->verify) put(to, n, library_verify_comment);
+  if (o->verify) put(to, n, "COMPILED_API int @_verify(@_model *m);\n");
+  library_end_header(to);
+  return text_status(to);
+}
+
+/* ---------------------------------------------------------------- the source */
+
+static const char common_source[] =
+    "@_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {\n"
+    "  return (@_model *)CARRIED(create)(n_threads, note, ctx);\n}\n"
+    "void @_destroy(@_model *m) { CARRIED(destroy)(m); }\n"
+    "const char *@_error(const @_model *m) { return CARRIED(error)(m); }\n"
+    "int @_reset(@_model *m) { return CARRIED(reset)(m); }\n";
+
+static const char tensors_source[] =
+    "int @_run(@_model *m, const char *method, const @_tensor *inputs, @_tensor *outputs) {\n"
+    "  return carried_tensors_run(m, method, inputs, outputs);\n}\n";
+
+static const char text_source[] =
+    "int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn piece, void "
+    "*ctx) {\n  return carried_text_generate(m, NULL, text, how, piece, ctx);\n}\n"
+    "int @_chat(@_model *m, const char *role, const char *content, const @_choice *how,\n"
+    "            @_piece_fn piece, void *ctx) {\n"
+    "  return carried_text_generate(m, role, content, how, piece, ctx);\n}\n";
+
+clave_status carry_library_source(const compile_options *o, text *to) {
+  const char *n = o->library;
+  put(to, n, "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
+  put(to, n, "#include \"compile/carried/library.h\"\n\n");
+  text_printf(to, "#define CARRIED(what) carried_%s_##what\n\n", o->text ? "text" : "tensors");
+  put(to, n, common_source);
+  put(to, n, o->text ? text_source : tensors_source);
+  if (o->verify) put(to, n, "int @_verify(@_model *m) { return CARRIED(verify)(m); }\n");
+  return text_status(to);
+}

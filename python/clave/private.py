@@ -37,7 +37,7 @@ try:
     from torch._decomp import decomposition_table
     from torch._higher_order_ops.flex_attention import FlexAttentionHOP
     from torch._library.custom_ops import OPDEFS
-    from torch._ops import OpOverload, OpOverloadPacket
+    from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
     from torch._subclasses.fake_impls import op_implementations_dict
     from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
@@ -54,6 +54,7 @@ __all__ = [
     "SYMBOL",
     "DataDependentOutputException",
     "FakeTensorMode",
+    "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
     "ValueRanges",

@@ -7,9 +7,7 @@ key that its content decides.
 
 from __future__ import annotations
 
-import ctypes as C
 import hashlib
-import math
 from typing import Any, final
 
 import torch
@@ -18,7 +16,6 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
-from clave import _library as L
 from clave import trace
 from clave.constants import same_bytes
 from clave.errors import Error
@@ -85,8 +82,7 @@ def _store(program: Program, store: NamedDataStore, external: str | None) -> str
     from clave._generated.serialize import serialize
 
     schema = program.schema
-    for slot, constant in enumerate(schema.constants):
-        data = _constant(program, slot)
+    for constant, data in zip(schema.constants, program.stored(), strict=True):
         constant.name = f"{constant.name}-{_digest(data)}"
         if data:
             store.add_named_data(constant.name, data, ALIGNMENT, external)
@@ -98,13 +94,6 @@ def _store(program: Program, store: NamedDataStore, external: str | None) -> str
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-def _constant(program: Program, slot: int) -> bytes:
-    found = L.Tensor()
-    L.call("clave_program_constant", program.handle.pointer, slot, C.byref(found))
-    size = math.prod(found.dims[: found.rank]) * L.library().clave_dtype_size(found.dtype)
-    return C.string_at(found.data, size) if size else b""
 
 
 def _handles(graph: Graph) -> dict[str, tuple[int, ...]]:

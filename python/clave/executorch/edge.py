@@ -13,6 +13,8 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.program._fake_program import get_fake_program
 from torch.export import ExportedProgram
 
+from clave.private import ValueRanges
+
 _ORDERED = {  # ops that say in which order dimensions lie in memory, which programs do not know
     "dim_order_ops::_to_dim_order_copy": torch.ops.aten._to_copy.default,
     "dim_order_ops::_clone_dim_order": torch.ops.aten.clone.default,
@@ -46,9 +48,15 @@ def in_torch(program: ExportedProgram) -> tuple[Graph, dict[torch.fx.Node, torch
     for node in graph.nodes:
         if node.op == "call_function":
             _turn(node)
-    parts = (program.state_dict, program.constants, program.range_constraints, program.module_call_graph)
+    ranges = {symbol: _from_none(r) for symbol, r in program.range_constraints.items()}
+    parts = (program.state_dict, program.constants, ranges, program.module_call_graph)
     module = torch.fx.GraphModule(program.graph_module, graph)
     return Graph(module, program.graph_signature, *parts), nodes
+
+
+def _from_none(r: Any) -> Any:
+    """Where a size was any, ExecuTorch's captures say "2 or more", which is how torch traces and no bound."""
+    return ValueRanges(0, r.upper) if r.lower == 2 else r
 
 
 def _turn(node: torch.fx.Node) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch.fx import Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from clave import trace
+from clave.errors import Error
 from clave.executorch import claims
 from clave.executorch.backend import ClaveBackend
 from clave.executorch.edge import in_torch, parts_of
@@ -25,11 +26,12 @@ from clave.executorch.settings import Settings
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
 from clave.places import nodes_of
-from clave.private import OpOverload, schema_of
+from clave.private import OpOverload, OpOverloadPacket, schema_of
 from clave.quiet import quiet
 
 _log = logging.getLogger(__name__)
 _TAG = "delegation_tag"
+_ASKED = "the partitioner was told to leave it"
 
 
 class ClavePartitioner(Partitioner):
@@ -49,6 +51,8 @@ class ClavePartitioner(Partitioner):
     changes are the same state in all methods that have one of that name, as a KV cache is in prefill and decode; else
     each method has its own. external_data: weights go to a file of this name (.ptd) beside the .pte.
 
+    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels, or the next partitioner, are to run.
+
     clave.Error: a value that cannot be meant so.
     """
 
@@ -63,6 +67,7 @@ class ClavePartitioner(Partitioner):
         quantize: str | None = None,
         share_mutable_buffers: bool = False,
         external_data: str | None = None,
+        leave: Iterable[Any] = (),
     ) -> None:
         super().__init__()
         settings = Settings(
@@ -70,6 +75,7 @@ class ClavePartitioner(Partitioner):
         )
         self.delegation_spec = DelegationSpec(ClaveBackend.__name__, settings.specs())
         self.refused: dict[str, str] = {}
+        self._leave = frozenset(_overloads(leave))
         self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # of the last program that was asked about
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
@@ -80,7 +86,7 @@ class ClavePartitioner(Partitioner):
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[Node], bool] | None]:
         """The ops that clave takes whole wherever they stand in the program."""
         if self._kept[0]() is not ep:
-            self._kept = (weakref.ref(ep), _kept_whole(ep))
+            self._kept = (weakref.ref(ep), _kept_whole(ep, self._leave))
         return self._kept[1], None
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -88,6 +94,7 @@ class ClavePartitioner(Partitioner):
             graph, copies = in_torch(exported_program)
             left = claims.refused(graph)
         reasons = {node: left[copy] for node, copy in copies.items() if copy in left}
+        reasons |= {node: _ASKED for node, copy in copies.items() if copy.target in self._leave}
         tags = self._tag(exported_program, reasons)
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
@@ -116,11 +123,21 @@ class ClavePartitioner(Partitioner):
         return tags
 
 
-def _kept_whole(program: ExportedProgram) -> list[OpOverload]:
+def _overloads(ops: Iterable[Any]) -> Iterator[OpOverload]:
+    for op in ops:
+        if isinstance(op, OpOverload):
+            yield op
+        elif isinstance(op, OpOverloadPacket):
+            yield from (getattr(op, name) for name in op.overloads())
+        else:
+            raise Error(f"leave has {op!r}, expected torch.ops.ns.op or an overload of it")
+
+
+def _kept_whole(program: ExportedProgram, leave: frozenset[OpOverload]) -> list[OpOverload]:
     with quiet:
         graph, copies = in_torch(program)
         refused = claims.refused(graph)
-    left = {node.target for node, copy in copies.items() if copy in refused}
+    left = leave | {node.target for node, copy in copies.items() if copy in refused}
     called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return sorted((op for op in called - left if _is_kept(op)), key=str)
 
@@ -145,14 +162,15 @@ class _Claimed(OperatorSupportBase):
 
 
 def _leave_shared_buffers(program: ExportedProgram) -> None:
-    """A buffer that is changed belongs to a part only if all that reads it, and what becomes of it, is there: else
-    ExecuTorch would give the others a copy that nobody changes."""
+    """A buffer that is changed belongs to a part only if all that reads it, and what becomes of it, is there: ExecuTorch
+    would give others a copy that nobody changes."""
     signature, nodes = program.graph_signature, {n.name: n for n in program.graph.nodes}
+    results = list(program.graph.output_node().args[0])
     holders = {name: nodes[node] for node, name in signature.inputs_to_buffers.items()}
     for output, name in signature.buffers_to_mutate.items():
-        holder = holders[name]
-        tags = {u.meta.get(_TAG) for u in holder.users if u.op != "output"} | {nodes[output].meta.get(_TAG)}
-        if len(tags) != 1 or None in tags:
+        holder, changed = holders[name], nodes[output]
+        tags = {u.meta.get(_TAG) for u in [*holder.users, *changed.users, changed] if u.op != "output"}
+        if len(tags) != 1 or None in tags or results.count(changed) > 1:
             holder.meta.pop(_TAG, None)
 
 

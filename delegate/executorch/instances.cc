@@ -31,6 +31,14 @@ Registry &registry() {
   return *made;
 }
 
+// Of a text that may hold bytes of a damaged file: Python's logger ends the process at what is no
+// UTF-8.
+std::string plain(std::string text) {
+  for (char &c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
 Error code_of(clave_code code) {
   switch (code) {
     case CLAVE_OK:
@@ -84,7 +92,8 @@ bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
   auto found = data.map->get_data(name);
   if (!found.ok()) return false;
   if (found->size() != size) {
-    ET_LOG(Error, "clave: constant %s has %zu bytes, expected %zu", name, found->size(), size);
+    ET_LOG(Error, "clave: constant %s has %zu bytes, expected %zu", plain(name).c_str(),
+           found->size(), size);
     return false;
   }
   data.buffers.push_back(std::move(*found));
@@ -119,7 +128,7 @@ Error load_program(const NamedDataMap &map, const std::string &key, std::shared_
 
 // ---------------------------------------------------------------- devices
 
-void log_note(void *, const char *line) { ET_LOG(Info, "clave: %s", line); }
+void log_note(void *, const char *line) { ET_LOG(Info, "clave: %s", plain(line).c_str()); }
 
 Error open_device(const Settings &s, std::shared_ptr<Owned> *out) {
   const char *named = s.device.empty() ? std::getenv("CLAVE_DEVICE") : s.device.c_str();
@@ -214,7 +223,8 @@ const clave_delegate &plugin() {
   return table;
 }
 
-Error failed(Error code, const std::string &message) {
+Error failed(Error code, const std::string &text) {
+  const std::string message = plain(text);
   ET_LOG(Error, "clave: %s", message.c_str());
   std::lock_guard<std::mutex> lock(registry().error_mutex);
   registry().error = message;

@@ -1,7 +1,8 @@
 """clave as a backend of ExecuTorch: models become .pte files whose parts clave runs.
 
 edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[ClavePartitioner()])
-method = Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward"); outputs = method.execute((x,))
+Path("model.pte").write_bytes(edge.to_executorch().buffer)
+outputs = Runtime.get().load_program("model.pte").load_method("forward").execute((x,))
 
 Needs the packages torch and executorch 1.5. Importing this registers the backend with ExecuTorch's Python runtime, if
 the library that runs .pte files is here; else `register()` says why not, and files can be made but not run.

@@ -116,5 +116,13 @@ class _Trial(Method):
         known = self.evaluator.is_known(node)
         if not known:
             self.refused[node] = reason or "clave has no such op"
-        stand_in = (lambda v: self.shared.constant(v, node.name)) if known else self._stand_in
-        self.values[node] = [stand_in(v) for v in val] if isinstance(val, tuple | list) else stand_in(val)
+        many = [self._known(v, node.name) if known else self._stand_in(v) for v in (val if _is_many(val) else (val,))]
+        self.values[node] = many if _is_many(val) else many[0]
+
+    def _known(self, value: torch.Tensor, name: str) -> Slot | Complex:
+        """What torch will compute of constants."""
+        return self.shared.constant(value, name)
+
+
+def _is_many(val: object) -> bool:
+    return isinstance(val, tuple | list)

@@ -162,8 +162,8 @@ class _Claimed(OperatorSupportBase):
 
 
 def _leave_shared_buffers(program: ExportedProgram) -> None:
-    """A buffer that is changed belongs to a part only if all that reads it, and what becomes of it, is there: ExecuTorch
-    would give others a copy that nobody changes."""
+    """A buffer that is changed belongs to a part only if all that reads it, or what becomes of it, is there: to others
+    ExecuTorch would give a copy that nobody changes."""
     signature, nodes = program.graph_signature, {n.name: n for n in program.graph.nodes}
     results = list(program.graph.output_node().args[0])
     holders = {name: nodes[node] for node, name in signature.inputs_to_buffers.items()}

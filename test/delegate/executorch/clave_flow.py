@@ -1,0 +1,28 @@
+"""A pytest plugin: ExecuTorch's own backend test suite, as its wheel has it, tests ClaveBackend, and nothing else.
+
+pytest -p clave_flow --pyargs executorch.backends.test.suite.operators
+"""
+
+import functools
+import os
+
+import executorch.backends.test.suite.flow as flows
+from executorch.backends.test.harness import Tester
+from executorch.backends.test.harness.stages import StageType, ToEdgeTransformAndLower
+
+from clave.executorch import ClavePartitioner, register
+
+register()
+
+
+class ClaveTester(Tester):
+    def __init__(self, module, example_inputs, dynamic_shapes=None):
+        stages = Tester.default_stage_classes()
+        partitioner = functools.partial(ClavePartitioner, device=os.environ.get("CLAVE_DEVICE"))
+        lower = functools.partial(ToEdgeTransformAndLower, default_partitioner_cls=partitioner)
+        stages[StageType.TO_EDGE_TRANSFORM_AND_LOWER] = lower
+        super().__init__(module, example_inputs, stages, dynamic_shapes=dynamic_shapes)
+
+
+FLOWS = [flows.TestFlow("clave", backend="clave", tester_factory=ClaveTester)]
+flows.all_flows = lambda: {f.name: f for f in FLOWS}

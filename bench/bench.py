@@ -1,8 +1,8 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, delegate, memory, indexing, attention, models, compiled, tokenizers, llm, sampler, llama,
-export. --check writes nothing, and fails where a row is over its bound.
+overhead, startup, session, delegate, executorch, memory, indexing, attention, models, compiled, tokenizers, llm,
+sampler, llama, export. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
 from compile_bench import bench_compile
+from executorch_bench import bench_executorch
 from export_bench import bench_export
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
@@ -347,6 +348,7 @@ BENCHES = {
     "startup": bench_startup,
     "session": bench_session,
     "delegate": bench_delegate,
+    "executorch": bench_executorch,
     "memory": bench_memory,
     "indexing": bench_indexing,
     "attention": bench_attention,

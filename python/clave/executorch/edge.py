@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from executorch.exir.backend.backend_api import _create_partitions_in_graph_module, _maybe_duplicate_constant_nodes
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.program._fake_program import get_fake_program
@@ -72,7 +73,6 @@ def parts_of(program: ExportedProgram, tags: list[str]) -> dict[str, ExportedPro
     copied = get_fake_program(program)
     for tag in tags:
         _maybe_duplicate_constant_nodes(copied, tag)
-    spec = DelegationSpec("", [])
-    wanted = PartitionResult(copied, dict.fromkeys(tags, spec))
+    wanted = PartitionResult(copied, {tag: DelegationSpec("", [CompileSpec(tag, b"")]) for tag in tags})
     calls = _create_partitions_in_graph_module(copied.graph_module, wanted, copied, False)
-    return {str(n.target): n.meta["submodule_program"] for each in calls.values() for n in each}
+    return {n.meta["compile_spec"][0].key: n.meta["submodule_program"] for each in calls.values() for n in each}

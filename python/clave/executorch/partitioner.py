@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -95,32 +96,11 @@ class ClavePartitioner(Partitioner):
             left = claims.refused(graph)
         reasons = {node: left[copy] for node, copy in copies.items() if copy in left}
         reasons |= {node: _ASKED for node, copy in copies.items() if copy.target in self._leave}
-        tags = self._tag(exported_program, reasons)
+        tags = _tag(exported_program, reasons)
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
         return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
-
-    def _tag(self, program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
-        """Tags what is claimed, and adds the reasons of parts that are no program when they stand alone."""
-        tags: list[str] = []
-        for part in generate_partitions_from_list_of_nodes(program.graph_module, op_support=_Claimed(reasons)):
-            if all(_is_size(n) for n in part.nodes):
-                continue
-            tags.append(f"clave_{len(tags)}")
-            for node in part.nodes:
-                node.meta[_TAG] = tags[-1]
-        tag_constant_data(program)
-        tag_mutated_buffer(program)
-        _leave_shared_buffers(program)
-        for tag, why in _not_alone(program, tags).items():
-            tags.remove(tag)
-            for node in program.graph.nodes:
-                if node.meta.get(_TAG) == tag:
-                    del node.meta[_TAG]
-                    if node.op == "call_function":
-                        reasons[node] = why
-        return tags
 
 
 def _overloads(ops: Iterable[Any]) -> Iterator[OpOverload]:
@@ -161,6 +141,32 @@ class _Claimed(OperatorSupportBase):
         return node.op == "call_function" and node not in self._refused
 
 
+def _tag(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
+    """Tags what is claimed, and adds the reasons of nodes that are in no program when their part stands alone."""
+    while True:
+        tags = _tag_once(program, reasons)
+        found = _not_alone(program, tags)
+        if not found:
+            return tags
+        reasons.update(found)
+        for node in program.graph.nodes:
+            node.meta.pop(_TAG, None)
+
+
+def _tag_once(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
+    tags: list[str] = []
+    for part in generate_partitions_from_list_of_nodes(program.graph_module, op_support=_Claimed(reasons)):
+        if all(_is_size(n) for n in part.nodes):
+            continue
+        tags.append(f"clave_{len(tags)}")
+        for node in part.nodes:
+            node.meta[_TAG] = tags[-1]
+    tag_constant_data(program)
+    tag_mutated_buffer(program)
+    _leave_shared_buffers(program)
+    return tags
+
+
 def _leave_shared_buffers(program: ExportedProgram) -> None:
     """A buffer that is changed belongs to a part only if all that reads it, or what becomes of it, is there: to others
     ExecuTorch would give a copy that nobody changes."""
@@ -174,8 +180,16 @@ def _leave_shared_buffers(program: ExportedProgram) -> None:
             holder.meta.pop(_TAG, None)
 
 
-def _not_alone(program: ExportedProgram, tags: list[str]) -> dict[str, str]:
-    """Of the parts that are no program by themselves: why."""
+def _not_alone(program: ExportedProgram, tags: list[str]) -> dict[Node, str]:
+    """Of the parts that are no program by themselves the nodes that are to blame, all where nobody knows, and why."""
+    found: dict[Node, str] = {}
     with quiet:
         tried = {tag: claims.why_not(in_torch(part)[0]) for tag, part in parts_of(program, tags).items()}
-    return {tag: why for tag, why in tried.items() if why is not None}
+    for tag, why in tried.items():
+        if why is not None:
+            own = [n for n in program.graph.nodes if n.meta.get(_TAG) == tag and n.op == "call_function"]
+            words = set(re.findall(r"\w+", why))  # the verifier names nodes and tensors
+            named = [n for n in own if n.name in words]
+            reading = [n for n in own if words & {i.name for i in n.all_input_nodes}]
+            found.update(dict.fromkeys(named or reading or own, why))
+    return found

@@ -52,6 +52,13 @@ def test_digits_are_one_part_and_what_export_makes_of_them():
     assert sorted(ops_in(part)) == sorted(type(i.op).__name__ for c in plain.chains for i in c.instructions)
 
 
+@pytest.mark.by_turn(4)
+def test_an_opencl_device():
+    if not any(d["kind"] == "opencl" for d in clave.devices()):
+        pytest.skip("no OpenCL device")
+    check(mnist.load(), (torch.rand(3, 1, 28, 28),), (torch.rand(3, 1, 28, 28),), device="opencl")
+
+
 def test_a_transformer_of_any_length():
     """Lengths above what was exported fail, and the next call is good; torch's own trace says 2 or more of any."""
     lengths = {"x": {1: Dim("n", min=1, max=9)}}

@@ -133,7 +133,7 @@ def test_a_program_in_c(tmp_path, build):
     """examples/executorch/run_pte: without Python, equal to eager; what is wrong is said, exit 1."""
     module = Net().eval()
     x = (torch.arange(16) % 8 / 8).reshape(2, 8)
-    edge, _ = lower(module, (x,))
+    edge, _ = lower(module, (x,), device="cpu")
     (tmp_path / "net.pte").write_bytes(edge.to_executorch().buffer)
     command = [build / "run_pte", tmp_path / "net.pte"]
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"CLAVE_DEVICE": "cpu"}

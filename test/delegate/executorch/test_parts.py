@@ -105,6 +105,16 @@ def test_branches_are_left_to_executorch():
     check(net, (torch.rand(3, 4),), (-torch.rand(3, 4),), parts=2, own=["cond"])
 
 
+def test_nine_dimensions():
+    """What the verifier refuses is found by trying each part: the op alone is left, not all."""
+
+    def function(x):
+        y = x * 2
+        return y.view(1, 1, 1, 1, 1, 1, 1, 2, 3).sum(-1) + 1, y.cos()
+
+    check(Of(function), (torch.rand(2, 3),), parts=2, own=["aten.sum.dim_IntList", "aten.view_copy.default"])
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.bool, torch.uint8, torch.int16])
 @pytest.mark.by_turn(3)
 def test_dtypes(dtype):

@@ -245,7 +245,7 @@ soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: m
 SHARED = $(if $(PAGES),$(patsubst $(BUILD)/share/%,%,$(filter-out %/made,$(shell find $(BUILD)/share -type f 2>/dev/null))))
 FILLED = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|; s|@ABI@|$(ABI)|; \
   s|@TO_PREFIX@|$(shell realpath -m --relative-to=$(LIBDIR)/cmake/clave $(PREFIX))|'
-INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave.so \
+INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave_executorch.so libclave.so \
   libclave.so.$(ABI) libclave.so.$(VERSION) pkgconfig/clave.pc cmake/clave/claveConfig.cmake cmake/clave/claveConfigVersion.cmake)
 install: all ## library, headers, tool, manual pages, pkg-config and CMake files under $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/cmake/clave
@@ -256,6 +256,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 	ln -sf libclave.so.$(ABI) $(DESTDIR)$(LIBDIR)/libclave.so
 	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
+	[ ! -e $(BUILD)/libclave_executorch.so ] || install -m 755 $(BUILD)/libclave_executorch.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
 	for f in $(SHARED); do install -D -m 644 $(BUILD)/share/$$f $(DESTDIR)$(PREFIX)/share/$$f || exit 1; done
 	$(FILLED) packaging/clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc

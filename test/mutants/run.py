@@ -45,7 +45,15 @@ from runner import quiet_vendors
 
 WORK = ROOT / "build/mutants"
 BUILT = ["gen", "obj", "test", "stub", "clave", "flags"]  # of a build folder
-BUILT += ["libclave.a", "libclave_main.a", "libclave.so", "libclave.so.0", "libclave_delegate.so", "libclave_executorch.so", "run_pte"]
+BUILT += [
+    "libclave.a",
+    "libclave_main.a",
+    "libclave.so",
+    "libclave.so.0",
+    "libclave_delegate.so",
+    "libclave_executorch.so",
+    "run_pte",
+]
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
 CPU_LIMIT, LIMIT = 120, 1500  # seconds of a process, as a fault may make a loop endless; of a command on a busy machine
 # How the runners that we use name what failed.
@@ -217,8 +225,8 @@ def python_test(arguments):
 
 
 def executorch_test(arguments):
-    step = f".venv-executorch/bin/python -m pytest -q -x -p no:cacheprovider -W ignore test/delegate/executorch/{arguments}"
-    return ["executorch"], [], [step], {}
+    pytest = ".venv-executorch/bin/python -m pytest -q -x -p no:cacheprovider -W ignore"
+    return ["executorch"], [], [f"{pytest} test/delegate/executorch/{arguments}"], {}
 
 
 RUNNER, CASES = "test/replay", "build/cases/index.tsv"

@@ -1,6 +1,7 @@
 """The backend in ExecuTorch's Python runtime: libclave_executorch.so, which registers it when it is loaded.
 
-Looked for in $CLAVE_EXECUTORCH_LIBRARY (nowhere else if that is set), in the package, and in build/ of the checkout.
+Looked for in $CLAVE_EXECUTORCH_LIBRARY (nowhere else if that is set), in the package, in build/ of the checkout, then
+where the system's loader looks.
 """
 
 from __future__ import annotations
@@ -16,26 +17,21 @@ from clave.errors import Code, Error
 _NAME = "libclave_executorch.so"
 
 
-def _path() -> Path:
+def _path() -> str:
     named = os.environ.get("CLAVE_EXECUTORCH_LIBRARY")
     package = Path(__file__).resolve().parents[1]
-    places = [Path(named)] if named else [package / _NAME, package.parents[1] / "build" / _NAME]
-    found = next((p for p in places if p.exists()), None)
-    if found is None:
-        hint = "" if named else ": `make executorch` builds it in a checkout"
-        raise Error(f"there is no {' nor '.join(map(str, places))}{hint}", Code.UNSUPPORTED)
-    return found
+    near = [package / _NAME, package.parents[1] / "build" / _NAME]
+    return named or next((str(p) for p in near if p.exists()), _NAME)
 
 
 @functools.cache
 def _library() -> C.CDLL:
-    importlib.import_module(
-        "executorch.extension.pybindings.portable_lib"
-    )  # brings the libraries that ours is linked with
+    importlib.import_module("executorch.extension.pybindings.portable_lib")  # brings what ours is linked with
     try:
-        return C.CDLL(str(_path()))
+        return C.CDLL(_path())
     except OSError as e:
-        raise Error(f"{_NAME} was built for another ExecuTorch: {e}", Code.UNSUPPORTED) from e
+        wanted = "`make executorch` builds it in a checkout; CLAVE_EXECUTORCH_LIBRARY names one elsewhere"
+        raise Error(f"{_NAME} cannot be loaded ({e}): {wanted}", Code.UNSUPPORTED) from e
 
 
 def register() -> None:

@@ -149,6 +149,25 @@ def test_a_program_in_c(tmp_path, build):
 
 
 @pytest.mark.by_turn(2)
+def test_without_the_library(tmp_path):
+    """Files can be made; what is missing is said."""
+    program = """
+import torch
+from executorch.exir import to_edge_transform_and_lower
+import clave.executorch as c
+exported = torch.export.export(torch.nn.ReLU(), (torch.rand(3),))
+edge = to_edge_transform_and_lower(exported, partitioner=[c.ClavePartitioner()])
+assert b"ClaveBackend" in edge.to_executorch().buffer
+c.register()
+"""
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python"), "CLAVE_EXECUTORCH_LIBRARY": str(tmp_path / "none.so")}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert "libclave_executorch.so cannot be loaded" in done.stderr and done.stderr.strip().endswith(
+        "names one elsewhere"
+    )
+
+
+@pytest.mark.by_turn(2)
 def test_threads_load_and_run():
     """Programs of their own in four threads, and one program's methods, which take turns."""
     x, module = torch.rand(2, 8), Net()

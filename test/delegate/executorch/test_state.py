@@ -149,18 +149,15 @@ def test_a_language_model_of_two_methods():
     assert [(len(parts), own) for parts, own in made] == [(1, []), (1, [])]
     (key, program, _), (other, _, _) = (program_in(parts[0]) for parts, _ in made)
     assert key == other and program.n_state == 4  # one program, whose weights and caches are there once
-    loaded = load_program(edge)
-    found = generate(run(loaded.load_method("prefill")), run(loaded.load_method("decode")), [3, 1, 4, 1, 5])
-    eager = copy.deepcopy(module)
-    wanted = generate(eager, eager, [3, 1, 4, 1, 5])
+    loaded, other = load_program(edge), load_program(edge)
+    prefill, ids = run(loaded.load_method("prefill")), [3, 1, 4, 1, 5]
+    prefill(torch.tensor([ids]), torch.arange(len(ids)))
+    at_first = (torch.tensor([[7]]), torch.tensor([0]))  # of another loaded file: a state of its own
+    assert_same(run(other.load_method("decode"))(*at_first), copy.deepcopy(module)(*at_first), 1e-4)
+    found = generate(prefill, run(loaded.load_method("decode")), ids)
+    wanted = generate(module, module, ids)
     assert found[0] == wanted[0]
     assert_same(found[1], wanted[1], 1e-4)
-    again = load_program(edge)  # a state of its own
-    assert_same(
-        run(again.load_method("decode"))(torch.tensor([[7]]), torch.tensor([0])),
-        module(torch.tensor([[7]]), torch.tensor([0])),
-        1e-4,
-    )
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 // Programs, devices and instances of loaded .pte files, and which of them share what.
 #include "delegate/executorch/instances.h"
 
+#include <executorch/runtime/executor/pte_data_map.h>
 #include <executorch/runtime/platform/log.h>
 #include <executorch/runtime/platform/platform.h>
 
@@ -16,6 +17,7 @@ namespace {
 
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
+using executorch::runtime::internal::PteDataMap;
 
 // Kept while the process lives: methods may be destroyed by its last destructors.
 struct Registry {
@@ -188,17 +190,20 @@ Error create_instance(const Settings &s, std::shared_ptr<Instance> &made) {
   return Error::Ok;
 }
 
-// A program's key lies in the .pte's own memory: its address tells one loaded .pte from another.
-const char *identity_of(const NamedDataMap &map, const std::string &key) {
+// What tells one loaded .pte from another: its map of named data. Where a host has joined that with
+// one of its own, each method has a map; then the address of the program's key, which lies in the
+// .pte's memory. NULL: there is no such key.
+const void *identity_of(const NamedDataMap &map, const std::string &key) {
+  const bool is_own = dynamic_cast<const PteDataMap *>(&map) != nullptr;
   auto count = map.get_num_keys();
   for (uint32_t i = 0; count.ok() && i < *count; i++) {
     auto found = map.get_key(i);
-    if (found.ok() && key == *found) return *found;
+    if (found.ok() && key == *found) return is_own ? static_cast<const void *>(&map) : *found;
   }
   return nullptr;
 }
 
-std::vector<std::shared_ptr<Instance>> instances_of(const char *identity) {
+std::vector<std::shared_ptr<Instance>> instances_of(const void *identity) {
   std::vector<std::shared_ptr<Instance>> found;
   auto &all = registry().instances;
   for (size_t i = all.size(); i-- > 0;) {
@@ -249,7 +254,7 @@ bool Settings::operator==(const Settings &o) const {
 
 Error find_instance(const NamedDataMap &map, const std::string &key, const std::string &method,
                     const Settings &settings, std::shared_ptr<Instance> *out) {
-  const char *identity = identity_of(map, key);
+  const void *identity = identity_of(map, key);
   if (!identity) return failed(Error::NotFound, "the .pte has no program " + key);
   std::lock_guard<std::mutex> lock(registry().mutex);
   const auto others = instances_of(identity);

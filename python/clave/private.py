@@ -70,6 +70,7 @@ __all__ = [
     "is_sqrt",
     "meaning_of",
     "module_path",
+    "of_edge_op",
     "op_of",
     "over_all_scores",
     "overload_name",
@@ -90,6 +91,11 @@ __all__ = [
 def schema_of(op: OpOverload) -> Any:
     """The arguments and results of an op, each with what it is a view of or writes to."""
     return op._schema
+
+
+def of_edge_op(op: Any) -> OpOverload:
+    """The op that one of ExecuTorch's edge dialect stands for."""
+    return op._op
 
 
 def overload_name(op: OpOverload) -> str:

@@ -14,7 +14,7 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.program._fake_program import get_fake_program
 from torch.export import ExportedProgram
 
-from clave.private import ValueRanges
+from clave.private import OpOverload, ValueRanges, of_edge_op, schema_of
 
 _ORDERED = {  # ops that say in which order dimensions lie in memory, which programs do not know
     "dim_order_ops::_to_dim_order_copy": torch.ops.aten._to_copy.default,
@@ -61,8 +61,8 @@ def _from_none(r: Any) -> Any:
 
 
 def _turn(node: torch.fx.Node) -> None:
-    op = node.target._op if isinstance(node.target, EdgeOpOverload) else node.target
-    plain = _ORDERED.get(getattr(op, "_schema", None) and op._schema.name)
+    op = of_edge_op(node.target) if isinstance(node.target, EdgeOpOverload) else node.target
+    plain = _ORDERED.get(schema_of(op).name) if isinstance(op, OpOverload) else None
     if plain is not None:
         node.kwargs = {k: v for k, v in node.kwargs.items() if k != "dim_order"}
     node.target = plain or op

@@ -14,6 +14,7 @@ CFLAGS ?= -O2 -g
 ifneq ($(SAN),)
   BUILD ?= build/san
   CC := clang
+  CXX := clang++
   SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 endif
 ifneq ($(CROSS),)
@@ -113,6 +114,16 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 	@ln -sf libclave.so $@.$(ABI)
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
+# ClaveBackend for ExecuTorch, against the headers and the library of its Python package; beside libclave_delegate.so, which it calls.
+EXECUTORCH ?= $(firstword $(wildcard .venv-executorch/lib/python*/site-packages/executorch))
+EXECUTORCH_FLAGS = -DC10_USING_CUSTOM_GENERATED_MACROS -DET_EVENT_TRACER_ENABLED $(addprefix -isystem $(EXECUTORCH)/include,/ /executorch/runtime/core/portable_type/c10)
+COMPILE_CXX = $(CXX) -std=c++17 $(filter-out -std=% -D%,$(STD)) $(filter-out -Wmissing-prototypes -Wvla,$(WARN)) $(CFLAGS) $(SANFLAGS) -I. -Iinclude -Idelegate $(EXECUTORCH_FLAGS)
+executorch: $(BUILD)/libclave_executorch.so $(BUILD)/run_pte ## the backend for ExecuTorch, whose Python package EXECUTORCH names (default: that of ci/venv executorch)
+$(BUILD)/libclave_executorch.so: $(wildcard delegate/executorch/*) delegate/clave_delegate.h include/clave.h $(BUILD)/libclave_delegate.so $(FLAGS_STAMP)
+	@[ -e "$(EXECUTORCH)/include" ] || { echo "EXECUTORCH=$(EXECUTORCH): no package of ExecuTorch is there; ci/venv executorch installs one" >&2; exit 1; }
+	$(COMPILE_CXX) -shared $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../executorch/lib' -o $@ $(filter %.cc,$^) $(LDFLAGS) -L$(BUILD) -lclave_delegate -lclave -L$(EXECUTORCH)/lib -lexecutorch
+$(BUILD)/run_pte: examples/executorch/run_pte.cc $(BUILD)/libclave_executorch.so
+	$(COMPILE_CXX) -Wl,-rpath,'$$ORIGIN:$(abspath $(EXECUTORCH))/lib' -o $@ $< $(LDFLAGS) -Wl,--no-as-needed -L$(BUILD) -lclave_executorch -Wl,-rpath-link,$(BUILD) -L$(EXECUTORCH)/lib -lexecutorch -lexecutorch_kernels_optimized
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
 	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
@@ -215,7 +226,7 @@ lint: ## style, layers, sizes and exports
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)
 format: ## rewrites C and Python in the house style
-	@git ls-files '*.c' '*.h' '*.cl' | xargs clang-format -i
+	@git ls-files '*.c' '*.cc' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
 site: all ## the documents as pages in build/site, with the error guide; fails on dead links
 	@TORCH="$(TORCH)" ci/venv
@@ -234,7 +245,7 @@ soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: m
 SHARED = $(if $(PAGES),$(patsubst $(BUILD)/share/%,%,$(filter-out %/made,$(shell find $(BUILD)/share -type f 2>/dev/null))))
 FILLED = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|; s|@ABI@|$(ABI)|; \
   s|@TO_PREFIX@|$(shell realpath -m --relative-to=$(LIBDIR)/cmake/clave $(PREFIX))|'
-INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave.so \
+INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave_executorch.so libclave.so \
   libclave.so.$(ABI) libclave.so.$(VERSION) pkgconfig/clave.pc cmake/clave/claveConfig.cmake cmake/clave/claveConfigVersion.cmake)
 install: all ## library, headers, tool, manual pages, pkg-config and CMake files under $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/cmake/clave
@@ -245,6 +256,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 	ln -sf libclave.so.$(ABI) $(DESTDIR)$(LIBDIR)/libclave.so
 	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
+	[ ! -e $(BUILD)/libclave_executorch.so ] || install -m 755 $(BUILD)/libclave_executorch.so $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
 	for f in $(SHARED); do install -D -m 644 $(BUILD)/share/$$f $(DESTDIR)$(PREFIX)/share/$$f || exit 1; done
 	$(FILLED) packaging/clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
@@ -265,7 +277,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all wheel-files uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
+.PHONY: all executorch wheel-files uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ))) \
   $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard test/delegate/*/*.c test/fuzz/*.c bench/*.c test/fault/*.c examples/*/*.c))

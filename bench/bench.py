@@ -1,8 +1,8 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, delegate, memory, indexing, attention, models, compiled, tokenizers, llm, sampler, llama,
-export, breakdown. --check writes nothing, and fails where a row is over its bound.
+overhead, startup, session, delegate, executorch, memory, indexing, attention, models, compiled, tokenizers, llm,
+sampler, llama, export, breakdown. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
 from breakdown_bench import bench_breakdown
 from compile_bench import bench_compile
+from executorch_bench import bench_executorch
 from export_bench import bench_export
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
@@ -348,6 +349,7 @@ BENCHES = {
     "startup": bench_startup,
     "session": bench_session,
     "delegate": bench_delegate,
+    "executorch": bench_executorch,
     "memory": bench_memory,
     "indexing": bench_indexing,
     "attention": bench_attention,

@@ -10,6 +10,7 @@ BOUNDED = {
     "startup": [1],
     "session": [4],
     "delegate": [3],
+    "executorch": [3],
     "memory": [3],
     "indexing": [3],
     "models": [2],
@@ -19,7 +20,7 @@ BOUNDED = {
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
-TIMES = {"overhead", "startup", "session", "delegate", "models", "compiled", "sampler"}
+TIMES = {"overhead", "startup", "session", "delegate", "executorch", "models", "compiled", "sampler"}
 
 
 def cells(line):

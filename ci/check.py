@@ -104,6 +104,17 @@ def fuzz_corpora(r):
     r.run_all(jobs, timeout=3000)
 
 
+def executorch(r):
+    """The backend for ExecuTorch, in an environment that has its wheel; all of its tests, and ExecuTorch's own of
+    backends, under --all."""
+    code, output = r.attempt(["ci/venv", "executorch"], None, 600)
+    if code:
+        return r.skip(f"no wheel of executorch: {(output.strip().splitlines() or ['ci/venv failed'])[-1]}")
+    make(r, "executorch")
+    command = [".venv-executorch/bin/python", *PYTEST[1:], "-W", "ignore", "test/delegate/executorch"]
+    return r.run(command, name="ExecuTorch", env={} if r.everything else {"CLAVE_TEST_TURN": r.turn}, timeout=3 * 3600)
+
+
 def contract(r):
     script = ROOT / "../shared/contract/check.py"
     if not script.exists():
@@ -150,6 +161,7 @@ PARTS = [
     ),
     ("random graphs", long.graphs, "short"),
     ("compiled programs", long.compiled, "short"),
+    ("ExecuTorch", executorch, "short"),
     ("planted faults", long.mutants, "short"),
     ("data races", replays.data_races, "all"),
     ("aarch64", replays.aarch64, "all"),

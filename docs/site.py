@@ -16,7 +16,7 @@ import api
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAVIGATION = [
     ("Start", ["README.md", "docs/quickstart.md"]),
-    ("Models", ["docs/export.md", "docs/custom_ops.md", "docs/compile.md", "docs/verify.md"]),
+    ("Models", ["docs/export.md", "docs/custom_ops.md", "docs/compile.md", "docs/executorch.md", "docs/verify.md"]),
     ("Language models", ["docs/llm.md", "docs/gguf.md", "docs/tokenizers.md", "docs/kv_cache.md"]),
     ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
     (

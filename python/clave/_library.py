@@ -140,6 +140,7 @@ class OptimizeOptions(C.Structure):
 MESSAGE_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 
 
+FIND_FN = C.CFUNCTYPE(C.c_bool, C.c_void_p, C.c_char_p, C.POINTER(Tensor))
 OBSERVE_FN = C.CFUNCTYPE(C.c_bool, C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(Tensor))
 
 
@@ -332,6 +333,8 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_pack": (_P, _P, C.POINTER(SessionOptions)),
     "clave_program_set_section": (_P, _S, _S, C.c_size_t),
     "clave_program_set_metadata": (_P, _S),
+    "clave_program_constant": (_P, C.c_uint32, C.POINTER(Tensor)),
+    "clave_program_create_by_name": (_S, C.c_size_t, FIND_FN, _P, _OUT),
     "clave_program_get_info": (_P, C.POINTER(ProgramInfo)),
     "clave_program_method": (_P, C.c_uint32, C.POINTER(MethodInfo)),
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
@@ -384,6 +387,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_version": (_S,),
     "clave_program_section": (_P, _P, _S, C.POINTER(C.c_size_t)),
     "clave_program_destroy": (None, _P),
+    "clave_dtype_size": (C.c_size_t, C.c_int),
     "clave_device_destroy": (None, _P),
     "clave_session_answered_by": (_S, _P),
     "clave_session_destroy": (None, _P),

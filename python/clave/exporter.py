@@ -158,6 +158,17 @@ def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
         raise origins.located(e) from None
 
 
+def lowered(graphs: Mapping[str, Any], wish: Wish = None, passes: Iterable[str] | None = None) -> Program:
+    """A program of graphs that are functional and decomposed, one method each (ExportedProgram, or what has its parts).
+    Methods share state that is one tensor. wish, passes: as for export."""
+    origins = Origins()
+    builder = build({name: (g, {}) for name, g in graphs.items()}, States(dict(graphs)), origins)
+    if wish is not None:
+        builder.finish()  # takes out what nothing needs
+        quantize_weights(builder, wish)
+    return _made((builder.finish(), [data for _, data in builder.constants]), origins).optimized(passes)
+
+
 def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]:
     for name, (module, *_) in entries.items():
         if isinstance(module, str | os.PathLike | ExportedProgram):
@@ -214,7 +225,7 @@ def build(
     for name, (program, names) in captured.items():
         origins.add(name, nodes_of(program.graph_module))
         method = builder.add_method(name)
-        _Method(method, program, shared, names, missing).lower()
+        Method(method, program, shared, names, missing).lower()
         rename(method, options.input_names.get(name), options.output_names.get(name))
     if missing:
         raise missing.error()
@@ -222,7 +233,7 @@ def build(
     return builder
 
 
-class _Method:
+class Method:
     """Lowers one graph into one method."""
 
     def __init__(
@@ -259,21 +270,21 @@ class _Method:
     def _bind_inputs(self, placeholders: list[tuple[torch.fx.Node, InputSpec]]) -> structure.Spec:
         leaves: list[structure.Spec] = []
         for node, spec in placeholders:
-            if spec.kind == InputKind.USER_INPUT:
-                leaves.append(self._bind_user_input(node, spec.arg))
+            self._bind_input(node, spec, leaves)
         self._equate_sizes()
-        for node, spec in placeholders:
-            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                if node.meta["val"].is_complex() and not node.users:
-                    continue  # a constant that nothing reads is no reason to refuse
-                self.values[node] = self.shared.tensor(self.program, spec)
-            elif spec.kind == InputKind.TOKEN:
-                self.values[node] = None  # orders effects; an op that has one is refused by its own name
-            elif spec.kind != InputKind.USER_INPUT:
-                raise Error(
-                    f"input {node.name!r} is a {spec.kind.name.lower()}, which is not supported", Code.UNSUPPORTED
-                )
         return structure.from_treespec(self.program.call_spec.in_spec, iter(leaves))
+
+    def _bind_input(self, node: torch.fx.Node, spec: InputSpec, leaves: list[structure.Spec]) -> None:
+        if spec.kind == InputKind.USER_INPUT:
+            leaves.append(self._bind_user_input(node, spec.arg))
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            if node.meta["val"].is_complex() and not node.users:
+                return  # a constant that nothing reads is no reason to refuse
+            self.values[node] = self.shared.tensor(self.program, spec)
+        elif spec.kind == InputKind.TOKEN:
+            self.values[node] = None  # orders effects; an op that has one is refused by its own name
+        else:
+            raise Error(f"input {node.name!r} is a {spec.kind.name.lower()}, which is not supported", Code.UNSUPPORTED)
 
     def _bind_user_input(self, node: torch.fx.Node, arg: Any) -> structure.Spec:
         if isinstance(arg, ConstantArgument):

@@ -37,7 +37,7 @@ try:
     from torch._decomp import decomposition_table
     from torch._higher_order_ops.flex_attention import FlexAttentionHOP
     from torch._library.custom_ops import OPDEFS
-    from torch._ops import OpOverload, OpOverloadPacket
+    from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
     from torch._subclasses.fake_impls import op_implementations_dict
     from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
@@ -54,6 +54,7 @@ __all__ = [
     "SYMBOL",
     "DataDependentOutputException",
     "FakeTensorMode",
+    "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
     "ValueRanges",
@@ -69,6 +70,7 @@ __all__ = [
     "is_sqrt",
     "meaning_of",
     "module_path",
+    "of_edge_op",
     "op_of",
     "over_all_scores",
     "overload_name",
@@ -89,6 +91,11 @@ __all__ = [
 def schema_of(op: OpOverload) -> Any:
     """The arguments and results of an op, each with what it is a view of or writes to."""
     return op._schema
+
+
+def of_edge_op(op: Any) -> OpOverload:
+    """The op that one of ExecuTorch's edge dialect stands for."""
+    return op._op
 
 
 def overload_name(op: OpOverload) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes as C
 import functools
 import json
+import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,12 +98,46 @@ class Program:
         """The program as the schema's dataclasses."""
         from clave._decode import decode
 
+        return decode(self._encoded())
+
+    def _encoded(self) -> bytes:
+        """The FlatBuffers form."""
         data, size = C.c_void_p(), C.c_size_t()
         L.call("clave_program_encode", self.handle.pointer, C.byref(data), C.byref(size))
         try:
-            return decode(C.string_at(data, size.value))
+            return C.string_at(data, size.value)
         finally:
             L.library().clave_text_free(data)
+
+    def stored(self) -> Iterator[bytes]:
+        """The bytes of each constant, in order, as the program stores it: of encoded ones their codes."""
+        sizes: list[int] = []
+
+        def find(_: Any, name: Any, wanted: Any) -> bool:
+            sizes.append(self._read_constant(len(sizes), wanted.contents))
+            return True
+
+        flat = self._encoded()
+        made = L.Handle(
+            "clave_program_create_by_name",
+            "clave_program_destroy",
+            flat,
+            len(flat),
+            L.FIND_FN(find),
+            None,
+            keep=(self,),
+        )
+        for slot, size in enumerate(sizes):
+            found = L.Tensor()
+            L.call("clave_program_constant", made.pointer, slot, C.byref(found))
+            yield C.string_at(found.data, size) if size else b""
+
+    def _read_constant(self, slot: int, wanted: L.Tensor) -> int:
+        """Sets what `wanted` is to have for data; its bytes."""
+        found = L.Tensor()
+        L.call("clave_program_constant", self.handle.pointer, slot, C.byref(found))
+        wanted.data = found.data
+        return math.prod(wanted.dims[: wanted.rank]) * int(L.library().clave_dtype_size(wanted.dtype))
 
     @functools.cached_property
     def report(self) -> Report:

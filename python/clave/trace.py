@@ -30,7 +30,7 @@ from clave.private import (
 from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
-_DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
+DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
 
 
 def _failure(module: torch.nn.Module, e: Exception) -> Error:
@@ -138,7 +138,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     refuse_changed_windows(program)
     try:
         with standing_in(flex_attention), quiet:
-            table = decompositions() | _written_in_torch(program) | decompositions_of(own or {})
+            table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
             made = program.run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
@@ -176,10 +176,10 @@ def _torchs_table() -> dict[Any, Any]:
 def decompositions() -> dict[Any, Any]:
     """torch's own table without the ops that clave takes whole."""
     table = _torchs_table()
-    return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in _DECOMPOSED_ANYWAY}
+    return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in DECOMPOSED_ANYWAY}
 
 
-def _written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
+def written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
     """For the ops that the program calls of libraries that write them in torch's."""
     called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)

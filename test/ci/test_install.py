@@ -28,11 +28,12 @@ def tables(build):
     return json.loads(run(build / "clave", "command-tables"))
 
 
-def test_everything_is_there(installed, tables):
+def test_everything_is_there(installed, tables, build):
     found = files(installed[0] / "usr")
     wanted = {f"include/{h.name}" for h in (ROOT / "include").glob("*.h")}
     wanted |= {f"lib/x86/{n}" for n in ("libclave.a", "libclave_main.a", "libclave_delegate.so")}
     wanted |= {f"lib/x86/{n}" for n in ("libclave.so", "libclave.so.0", "libclave.so.0.1.0")}
+    wanted |= {"lib/x86/libclave_executorch.so"} if (build / "libclave_executorch.so").exists() else set()
     wanted.add("include/clave_delegate.h")
     wanted |= {"lib/x86/pkgconfig/clave.pc", "lib/x86/cmake/clave/claveConfig.cmake", "bin/clave"}
     wanted |= {"lib/x86/cmake/clave/claveConfigVersion.cmake", "share/man/man1/clave.1"}

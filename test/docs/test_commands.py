@@ -1,8 +1,8 @@
 """Every command in a document works: the ```sh blocks run as they stand, the ```python blocks too.
 
 Python runs in a folder of its own, in the checkout where it names a file of examples/.
-A block after `<!-- hardware -->` needs a device that this machine may lack and is not run. The examples do their own
-READMEs in test/examples.
+A block after `<!-- hardware -->` needs a device that this machine may lack and is not run; those after
+`<!-- executorch -->` are run in test/delegate/executorch. The examples do their own READMEs in test/examples.
 """
 
 import os
@@ -24,7 +24,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 def all_blocks(language):
     for path in DOCUMENTS:
         for i, (mark, text) in enumerate(blocks(path, language)):
-            if mark != "hardware" and not mark.startswith("add to"):
+            if mark not in ("hardware", "executorch") and not mark.startswith("add to"):
                 yield pytest.param(text, id=f"{path.relative_to(ROOT)}-{i}")
 
 

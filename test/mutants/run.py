@@ -12,6 +12,7 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
     c[:CLASS] ROOM/test_x [CASE]   a C test program; CLAVE_TEST_ONLY=CASE
     san ROOM/test_x                the same, built with sanitizers
     pytest ARGUMENTS
+    executorch ARGUMENTS           pytest, where ExecuTorch is installed; left out where it is not
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
 in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
@@ -44,7 +45,15 @@ from runner import quiet_vendors
 
 WORK = ROOT / "build/mutants"
 BUILT = ["gen", "obj", "test", "stub", "clave", "flags"]  # of a build folder
-BUILT += ["libclave.a", "libclave_main.a", "libclave.so", "libclave.so.0", "libclave_delegate.so"]
+BUILT += [
+    "libclave.a",
+    "libclave_main.a",
+    "libclave.so",
+    "libclave.so.0",
+    "libclave_delegate.so",
+    "libclave_executorch.so",
+    "run_pte",
+]
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
 CPU_LIMIT, LIMIT = 120, 1500  # seconds of a process, as a fault may make a loop endless; of a command on a busy machine
 # How the runners that we use name what failed.
@@ -143,7 +152,8 @@ def mirror(tree, builds):
     for p in tree.rglob("*"):
         if p not in kept and (p.is_file() or p.is_symlink()):
             p.unlink()
-    (tree / ".venv").symlink_to(ROOT / ".venv")
+    for venv in (".venv", ".venv-executorch"):
+        (tree / venv).symlink_to(ROOT / venv)
     (tree / "build/cases").symlink_to(ROOT / "build/cases")
 
 
@@ -214,6 +224,11 @@ def python_test(arguments):
     return goals, [], [f".venv/bin/python -m pytest -q -x -p no:cacheprovider {arguments}"], {}
 
 
+def executorch_test(arguments):
+    pytest = ".venv-executorch/bin/python -m pytest -q -x -p no:cacheprovider -W ignore"
+    return ["executorch"], [], [f"{pytest} test/delegate/executorch/{arguments}"], {}
+
+
 RUNNER, CASES = "test/replay", "build/cases/index.tsv"
 KINDS = {
     "replay": replay_test,
@@ -222,6 +237,7 @@ KINDS = {
     "c": c_test,
     "san": san_test,
     "pytest": python_test,
+    "executorch": executorch_test,
 }
 
 
@@ -401,6 +417,8 @@ def main():
     mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if re.search(args.only, m.name)]
     if args.check:
         return check(mutants)
+    if not (ROOT / ".venv-executorch").exists():
+        mutants = [m for m in mutants if not any(n.startswith("executorch ") for n in m.notices)]
     if args.some:
         mutants = choose(mutants, args.some)
     sanitized = any(re.match("san|replay san", n) for m in mutants for n in m.notices)

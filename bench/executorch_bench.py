@@ -1,0 +1,52 @@
+"""ResNet-20 as a .pte file, run by ExecuTorch with the backend of clave, against `clave bench` of the same program."""
+
+import os
+import pathlib
+import statistics
+import subprocess
+
+from process import measured
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+HEAD = "| one image, ms | clave bench | through ExecuTorch | ratio | should be at most |"
+MAKE = """
+import sys
+import torch
+from executorch.exir import to_edge_transform_and_lower
+sys.path.insert(0, "examples/resnet")
+import clave, model
+from clave.executorch import ClavePartitioner
+net, x = model.load(), (torch.rand(1, 3, 32, 32),)
+edge = to_edge_transform_and_lower(torch.export.export(net, x), partitioner=[ClavePartitioner()])
+open(sys.argv[1] + ".pte", "wb").write(edge.to_executorch().buffer)
+clave.export(net, x).save(sys.argv[1] + ".clv")
+"""
+
+
+def bench_executorch(args):
+    """The fastest of 200 runs, of the two programs in turns; the median of five such pairs."""
+    python = ROOT / ".venv-executorch/bin/python"
+    if not (python.exists() and (args.build / "run_pte").exists()):
+        return ["`ci/venv executorch` and `make executorch` were not run"]
+    made = args.work / "resnet20_executorch"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([python, "-c", MAKE, made], cwd=ROOT, env=env, check=True, stderr=subprocess.DEVNULL)
+    rows = []
+    for device in (args.device, "cpu"):
+        pairs = [(ours(args, f"{made}.clv", device), theirs(args, f"{made}.pte", device)) for _ in range(5)]
+        plain, through = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratio = statistics.median(b / a for a, b in pairs)
+        rows.append(f"| ResNet-20, {device} | {plain:.3f} | {through:.3f} | {ratio:.3f} | 1.03 |")
+    return [HEAD, "|---|---|---|---|---|", *rows]
+
+
+def ours(args, program, device):
+    command = [args.build / "clave", "bench", program, "--device", device, "--runs", "200", "--json"]
+    return measured(command)["min_ms"]
+
+
+def theirs(args, program, device):
+    command = [args.build / "run_pte", program, "--device", device, "--runs", "200"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split()[-2])

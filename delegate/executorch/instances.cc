@@ -1,0 +1,297 @@
+// Programs, devices and instances of loaded .pte files, and which of them share what.
+#include "delegate/executorch/instances.h"
+
+#include <executorch/runtime/executor/pte_data_map.h>
+#include <executorch/runtime/platform/log.h>
+#include <executorch/runtime/platform/platform.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace clave {
+namespace {
+
+using executorch::runtime::FreeableBuffer;
+using executorch::runtime::NamedDataMap;
+using executorch::runtime::internal::PteDataMap;
+
+// Kept while the process lives: methods may be destroyed by its last destructors.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Owned>> devices;  // by what they were opened with
+  std::vector<std::weak_ptr<Instance>> instances;
+  std::mutex error_mutex;
+  std::string error;
+};
+
+Registry &registry() {
+  static Registry *made = new Registry;
+  return *made;
+}
+
+// Of a text that may hold bytes of a damaged file: Python's logger ends the process at what is no
+// UTF-8.
+std::string plain(std::string text) {
+  for (char &c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
+Error code_of(clave_code code) {
+  switch (code) {
+    case CLAVE_OK:
+      return Error::Ok;
+    case CLAVE_INVALID:
+      return Error::InvalidArgument;
+    case CLAVE_UNSUPPORTED:
+      return Error::NotSupported;
+    case CLAVE_NO_MEMORY:
+      return Error::MemoryAllocationFailed;
+    case CLAVE_IO:
+      return Error::AccessFailed;
+    case CLAVE_DEVICE:
+      break;
+  }
+  return Error::Internal;
+}
+
+// ---------------------------------------------------------------- programs
+
+// The bytes of a program and its constants, where the host's loader has them: mapped, mostly.
+struct Data {
+  const NamedDataMap *map = nullptr;  // while the program is loaded
+  std::deque<FreeableBuffer> buffers;
+  std::deque<std::vector<std::max_align_t>> copies;
+};
+
+bool bytes_of(const clave_tensor &t, size_t *out) {
+  size_t n = clave_dtype_size(t.dtype);
+  for (int k = 0; k < t.rank; k++)
+    if (t.dims[k] < 0 || __builtin_mul_overflow(n, static_cast<size_t>(t.dims[k]), &n))
+      return false;
+  *out = n;
+  return true;
+}
+
+// Where a loader gives bytes that are not aligned for their type, they are copied.
+const void *aligned(Data &data, const void *bytes, size_t size) {
+  if (reinterpret_cast<uintptr_t>(bytes) % alignof(std::max_align_t) == 0) return bytes;
+  auto &copy = data.copies.emplace_back(size / sizeof(std::max_align_t) + 1);
+  return std::memcpy(copy.data(), bytes, size);
+}
+
+bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+  static std::max_align_t nothing;
+  Data &data = *static_cast<Data *>(ctx);
+  size_t size;
+  if (!bytes_of(*constant, &size)) return false;
+  constant->data = &nothing;
+  if (size == 0) return true;
+  auto found = data.map->get_data(name);
+  if (!found.ok()) return false;
+  if (found->size() != size) {
+    ET_LOG(Error, "clave: constant %s has %zu bytes, expected %zu", plain(name).c_str(),
+           found->size(), size);
+    return false;
+  }
+  data.buffers.push_back(std::move(*found));
+  constant->data = const_cast<void *>(aligned(data, data.buffers.back().data(), size));
+  return true;
+}
+
+void release_data(void *ctx) { delete static_cast<Data *>(ctx); }
+
+Error load_program(const NamedDataMap &map, const std::string &key, std::shared_ptr<Owned> *out) {
+  auto found = map.get_data(key);
+  if (!found.ok()) return failed(found.error(), "the .pte has no program " + key);
+  Data *data = new Data;
+  data->map = &map;
+  const size_t size = found->size();
+  data->buffers.push_back(std::move(*found));
+  clave_delegate_payload payload = {};
+  payload.size = sizeof payload;
+  payload.format = CLAVE_DELEGATE_PROGRAM;
+  payload.data = aligned(*data, data->buffers.back().data(), size);
+  payload.data_size = size;
+  payload.find = find_constant;
+  payload.find_ctx = data;
+  payload.release = release_data;
+  payload.release_ctx = data;
+  clave_delegate_handle program;
+  const clave_status st = plugin().load(&payload, &program);
+  if (st) return failed(st, "loading the program of a .pte");
+  *out = std::make_shared<Owned>(program, plugin().unload);
+  return Error::Ok;
+}
+
+// ---------------------------------------------------------------- devices
+
+void log_note(void *, const char *line) { ET_LOG(Info, "clave: %s", plain(line).c_str()); }
+
+Error open_device(const Settings &s, std::shared_ptr<Owned> *out) {
+  const char *named = s.device.empty() ? std::getenv("CLAVE_DEVICE") : s.device.c_str();
+  const std::string key =
+      std::string(named ? named : "") + "\n" + s.cache_dir + "\n" + std::to_string(s.n_threads);
+  auto &kept = registry().devices[key];
+  if ((*out = kept.lock())) return Error::Ok;
+  clave_delegate_device_options options = {};
+  options.size = sizeof options;
+  options.device = s.device.empty() ? nullptr : s.device.c_str();
+  options.n_threads = s.n_threads;
+  options.cache_dir = s.cache_dir.empty() ? nullptr : s.cache_dir.c_str();
+  options.log = log_note;
+  clave_delegate_handle device;
+  const clave_status st = plugin().open(&options, &device);
+  if (st) return failed(st, "opening the device");
+  kept = *out = std::make_shared<Owned>(device, plugin().close);
+  return Error::Ok;
+}
+
+// ---------------------------------------------------------------- instances
+
+// The host's profiler has a clock of its own.
+et_timestamp_t ticks_of(int64_t ns) {
+  using std::chrono::steady_clock;
+  const auto ratio = et_pal_ticks_to_ns_multiplier();
+  const int64_t now = std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
+  const int64_t ago =
+      (now - ns) * static_cast<int64_t>(ratio.denominator) / static_cast<int64_t>(ratio.numerator);
+  return et_pal_current_ticks() - static_cast<et_timestamp_t>(ago);
+}
+
+// Nodes go by their names, which are those of the graph that was lowered; copies by what they are.
+void log_event(void *ctx, const clave_delegate_event *e) {
+  const Instance &instance = *static_cast<const Instance *>(ctx);
+  if (!instance.tracer) return;
+  const bool is_named = e->kind == CLAVE_DELEGATE_EVENT_NODE && e->name && *e->name;
+  const std::string metadata = std::string(e->op) + " on " + e->device;
+  instance.tracer->log_profiling_delegate(
+      is_named ? e->name : e->op, executorch::runtime::kUnsetDelegateDebugIntId,
+      ticks_of(e->start_ns), ticks_of(e->end_ns), metadata.data(), metadata.size());
+}
+
+Error create_instance(const Settings &s, std::shared_ptr<Instance> &made) {
+  clave_delegate_instance_options options = {};
+  options.size = sizeof options;
+  options.memory_budget = s.memory_budget;
+  options.fast = s.fast;
+  options.event = s.node_events ? log_event : nullptr;
+  options.event_ctx = made.get();
+  options.node_events = s.node_events;
+  clave_delegate_handle instance;
+  const clave_status st =
+      plugin().create(made->program->handle, made->device->handle, &options, &instance);
+  if (st) return failed(st, "making an instance of a .pte's program");
+  made->owned = std::make_shared<Owned>(instance, plugin().destroy);
+  return Error::Ok;
+}
+
+// What tells one loaded .pte from another: its map of named data. Where a host has joined that with
+// one of its own, each method has a map; then the address of the program's key, which lies in the
+// .pte's memory. NULL: there is no such key.
+const void *identity_of(const NamedDataMap &map, const std::string &key) {
+  const bool is_own = dynamic_cast<const PteDataMap *>(&map) != nullptr;
+  auto count = map.get_num_keys();
+  for (uint32_t i = 0; count.ok() && i < *count; i++) {
+    auto found = map.get_key(i);
+    if (found.ok() && key == *found) return is_own ? static_cast<const void *>(&map) : *found;
+  }
+  return nullptr;
+}
+
+std::vector<std::shared_ptr<Instance>> instances_of(const void *identity) {
+  std::vector<std::shared_ptr<Instance>> found;
+  auto &all = registry().instances;
+  for (size_t i = all.size(); i-- > 0;) {
+    auto instance = all[i].lock();
+    if (!instance)
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+    else if (instance->identity == identity)
+      found.insert(found.begin(), instance);
+  }
+  return found;
+}
+
+}  // namespace
+
+const clave_delegate &plugin() {
+  static const clave_delegate table = [] {
+    clave_delegate made = {};
+    made.size = sizeof made;
+    (void)clave_delegate_register(CLAVE_DELEGATE_VERSION, &made);
+    return made;
+  }();
+  return table;
+}
+
+Error failed(Error code, const std::string &text) {
+  const std::string message = plain(text);
+  ET_LOG(Error, "clave: %s", message.c_str());
+  std::lock_guard<std::mutex> lock(registry().error_mutex);
+  registry().error = message;
+  return code;
+}
+
+Error failed(clave_status status, const char *what) {
+  const Error code = code_of(plugin().status_code(status));
+  const std::string message = std::string(what) + ": " + plugin().status_message(status);
+  plugin().status_free(status);
+  return failed(code, message);
+}
+
+Owned::~Owned() {
+  if (clave_status st = close_(handle)) (void)failed(st, "closing");
+}
+
+bool Settings::operator==(const Settings &o) const {
+  return device == o.device && cache_dir == o.cache_dir && n_threads == o.n_threads &&
+         memory_budget == o.memory_budget && fast == o.fast && node_events == o.node_events;
+}
+
+Error find_instance(const NamedDataMap &map, const std::string &key, const std::string &method,
+                    const Settings &settings, std::shared_ptr<Instance> *out) {
+  const void *identity = identity_of(map, key);
+  if (!identity) return failed(Error::NotFound, "the .pte has no program " + key);
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  const auto others = instances_of(identity);
+  for (const auto &other : others)
+    if (other->settings == settings && other->methods.insert(method).second) {
+      *out = other;
+      return Error::Ok;
+    }
+  auto made = std::make_shared<Instance>();
+  made->identity = identity;
+  made->settings = settings;
+  made->methods = {method};
+  if (!others.empty()) made->program = others[0]->program;
+  Error e = made->program ? Error::Ok : load_program(map, key, &made->program);
+  if (e == Error::Ok) e = open_device(settings, &made->device);
+  if (e == Error::Ok) e = create_instance(settings, made);
+  if (e != Error::Ok) return e;
+  registry().instances.push_back(made);
+  *out = std::move(made);
+  return Error::Ok;
+}
+
+void leave_instance(Instance &instance, const std::string &method) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  instance.methods.erase(method);
+}
+
+}  // namespace clave
+
+extern "C" __attribute__((visibility("default"))) size_t clave_executorch_error(char *text,
+                                                                                size_t size) {
+  auto &r = clave::registry();
+  std::lock_guard<std::mutex> lock(r.error_mutex);
+  if (size) {
+    const size_t n = std::min(size - 1, r.error.size());
+    std::memcpy(text, r.error.data(), n);
+    text[n] = 0;
+  }
+  return r.error.size();
+}

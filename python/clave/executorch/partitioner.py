@@ -1,0 +1,195 @@
+"""`ClavePartitioner`: which parts of a model ExecuTorch hands to clave."""
+
+from __future__ import annotations
+
+import logging
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from executorch.exir.backend.canonical_partitioners.pattern_op_partitioner import (
+    generate_partitions_from_list_of_nodes,
+)
+from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch.exir.backend.utils import tag_constant_data, tag_mutated_buffer
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from clave import trace
+from clave.errors import Error
+from clave.executorch import claims
+from clave.executorch.backend import ClaveBackend
+from clave.executorch.edge import in_torch, parts_of
+from clave.executorch.settings import Settings
+from clave.lowering import LOWERINGS
+from clave.lowering.registry import op_name
+from clave.places import nodes_of
+from clave.private import OpOverload, OpOverloadPacket, schema_of
+from clave.quiet import quiet
+
+_log = logging.getLogger(__name__)
+_TAG = "delegation_tag"
+_ASKED = "the partitioner was told to leave it"
+
+
+class ClavePartitioner(Partitioner):
+    """Takes whatever clave can run: in one part where that is the whole model, else in as few as its order allows.
+
+        edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[ClavePartitioner()])
+        Path("model.pte").write_bytes(edge.to_executorch().buffer)
+
+    What is claimed was lowered before, by clave.export's own functions; the rest runs with ExecuTorch's kernels.
+    `refused` says of each node of the last graph that is left, by name, why.
+
+    device: as CLAVE_DEVICE; None: what CLAVE_DEVICE says on the machine that runs the .pte, else the best there is.
+    n_threads, memory_budget (bytes), cache_dir, fast: see clave_delegate.h. A host may give others when it loads
+    the .pte, as ExecuTorch's backend options of these names.
+
+    quantize: weights are kept so, "int8" or "int4:32", see clave.export. share_mutable_buffers: buffers that one method
+    changes are the same state in all methods that have one of that name, as a KV cache is in prefill and decode; else
+    each method has its own. external_data: weights go to a file of this name (.ptd) beside the .pte.
+
+    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels, or the next partitioner, are to run.
+
+    clave.Error: a value that cannot be meant so.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str | None = None,
+        n_threads: int | None = None,
+        memory_budget: int | None = None,
+        cache_dir: str | None = None,
+        fast: bool = False,
+        quantize: str | None = None,
+        share_mutable_buffers: bool = False,
+        external_data: str | None = None,
+        leave: Iterable[Any] = (),
+    ) -> None:
+        super().__init__()
+        settings = Settings(
+            device, n_threads, memory_budget, cache_dir, fast, quantize, share_mutable_buffers, external_data
+        )
+        self.delegation_spec = DelegationSpec(ClaveBackend.__name__, settings.specs())
+        self.refused: dict[str, str] = {}
+        self._leave = frozenset(_overloads(leave))
+        self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # of the last program that was asked about
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Quantised ops become those of torch that they stand for."""
+        table = trace.written_in_torch(exported_program)
+        return exported_program.run_decompositions(table) if table else exported_program
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[Node], bool] | None]:
+        """The ops that clave takes whole wherever they stand in the program."""
+        if self._kept[0]() is not ep:
+            self._kept = (weakref.ref(ep), _kept_whole(ep, self._leave))
+        return self._kept[1], None
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        with quiet:
+            graph, copies = in_torch(exported_program)
+            left = claims.refused(graph)
+        reasons = {node: left[copy] for node, copy in copies.items() if copy in left}
+        reasons |= {node: _ASKED for node, copy in copies.items() if copy.target in self._leave}
+        tags = _tag(exported_program, reasons)
+        self.refused = {node.name: why for node, why in reasons.items()}
+        for name, why in self.refused.items():
+            _log.info("%s is left to ExecuTorch: %s", name, why)
+        return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
+
+
+def _overloads(ops: Iterable[Any]) -> Iterator[OpOverload]:
+    for op in ops:
+        if isinstance(op, OpOverload):
+            yield op
+        elif isinstance(op, OpOverloadPacket):
+            yield from (getattr(op, name) for name in op.overloads())
+        else:
+            raise Error(f"leave has {op!r}, expected torch.ops.ns.op or an overload of it")
+
+
+def _kept_whole(program: ExportedProgram, leave: frozenset[OpOverload]) -> list[OpOverload]:
+    with quiet:
+        graph, copies = in_torch(program)
+        refused = claims.refused(graph)
+    left = leave | {node.target for node, copy in copies.items() if copy in refused}
+    called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
+    return sorted((op for op in called - left if _is_kept(op)), key=str)
+
+
+def _is_kept(op: OpOverload) -> bool:
+    """Views are decomposed as for everybody: ExecuTorch has its own ways with them."""
+    name = op_name(op)
+    is_view = any(r.alias_info is not None for r in schema_of(op).returns)
+    return name in LOWERINGS and name not in trace.DECOMPOSED_ANYWAY and not is_view
+
+
+def _is_size(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+class _Claimed(OperatorSupportBase):
+    def __init__(self, refused: dict[Node, str]) -> None:
+        self._refused = refused
+
+    def is_node_supported(self, submodules: Any, node: Node) -> bool:
+        return node.op == "call_function" and node not in self._refused
+
+
+def _tag(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
+    """Tags what is claimed, and adds the reasons of nodes that are in no program when their part stands alone."""
+    while True:
+        tags = _tag_once(program, reasons)
+        found = _not_alone(program, tags)
+        if not found:
+            return tags
+        reasons.update(found)
+        for node in program.graph.nodes:
+            node.meta.pop(_TAG, None)
+
+
+def _tag_once(program: ExportedProgram, reasons: dict[Node, str]) -> list[str]:
+    tags: list[str] = []
+    for part in generate_partitions_from_list_of_nodes(program.graph_module, op_support=_Claimed(reasons)):
+        if all(_is_size(n) for n in part.nodes):
+            continue
+        tags.append(f"clave_{len(tags)}")
+        for node in part.nodes:
+            node.meta[_TAG] = tags[-1]
+    tag_constant_data(program)
+    tag_mutated_buffer(program)
+    _leave_shared_buffers(program)
+    return tags
+
+
+def _leave_shared_buffers(program: ExportedProgram) -> None:
+    """A buffer that is changed belongs to a part only if all that reads it, or what becomes of it, is there: to others
+    ExecuTorch would give a copy that nobody changes."""
+    signature, nodes = program.graph_signature, {n.name: n for n in program.graph.nodes}
+    results = list(program.graph.output_node().args[0])
+    holders = {name: nodes[node] for node, name in signature.inputs_to_buffers.items()}
+    for output, name in signature.buffers_to_mutate.items():
+        holder, changed = holders[name], nodes[output]
+        tags = {u.meta.get(_TAG) for u in [*holder.users, *changed.users, changed] if u.op != "output"}
+        if len(tags) != 1 or None in tags or results.count(changed) > 1:
+            holder.meta.pop(_TAG, None)
+
+
+def _not_alone(program: ExportedProgram, tags: list[str]) -> dict[Node, str]:
+    """Of the parts that are no program by themselves the nodes that are to blame, all where nobody knows, and why."""
+    found: dict[Node, str] = {}
+    with quiet:
+        tried = {tag: claims.why_not(in_torch(part)[0]) for tag, part in parts_of(program, tags).items()}
+    for tag, why in tried.items():
+        if why is not None:
+            own = [n for n in program.graph.nodes if n.meta.get(_TAG) == tag and n.op == "call_function"]
+            words = set(re.findall(r"\w+", why))  # the verifier names nodes and tensors
+            named = [n for n in own if n.name in words]
+            reading = [n for n in own if words & {i.name for i in n.all_input_nodes}]
+            found.update(dict.fromkeys(named or reading or own, why))
+    return found

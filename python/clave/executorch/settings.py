@@ -1,0 +1,59 @@
+"""What a partitioner was asked for, as the compile specs that ExecuTorch hands from it to the backend and keeps in the
+.pte. The runtime reads those of a device, see delegate/executorch/backend.cc."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+from clave.encodings import parse
+from clave.errors import Error
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """See ClavePartitioner. None and False are left out of a .pte."""
+
+    device: str | None = None
+    n_threads: int | None = None
+    memory_budget: int | None = None
+    cache_dir: str | None = None
+    fast: bool = False
+    quantize: str | None = None
+    share_mutable_buffers: bool = False
+    external_data: str | None = None
+
+    def __post_init__(self) -> None:
+        """Error: a value that cannot be meant so."""
+        for f in dataclasses.fields(self):
+            value, wanted = getattr(self, f.name), _TYPES[str(f.type)]
+            if value is None or (type(value) is wanted and value != "" and not (wanted is int and value < 1)):
+                continue
+            raise Error(f"{f.name}={value!r}, expected {_TOLD[wanted]}")
+        if self.quantize is not None:
+            parse(self.quantize)
+
+    def specs(self) -> list[CompileSpec]:
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        texts = {k: str(int(v) if isinstance(v, bool) else v) for k, v in given.items() if v not in (None, False)}
+        return [CompileSpec(name, text.encode()) for name, text in texts.items()]
+
+    @classmethod
+    def of(cls, specs: list[CompileSpec]) -> Settings:
+        """Those of compile specs. Error: there is no such setting."""
+        known = {f.name: _TYPES[str(f.type)] for f in dataclasses.fields(cls)}
+        unknown = [s.key for s in specs if s.key not in known]
+        if unknown:
+            raise Error(f"ClaveBackend has no compile spec {unknown[0]!r}, but {', '.join(known)}")
+        return cls(**{s.key: _read(s.value.decode(), known[s.key], s.key) for s in specs})
+
+
+_TYPES = {"bool": bool, "int | None": int, "str | None": str}
+_TOLD = {bool: "True or False", int: "a whole number from 1 on", str: "a text"}
+
+
+def _read(text: str, wanted: type, name: str) -> bool | int | str:
+    if wanted is not str and not text.isdigit():
+        raise Error(f"compile spec {name!r} is {text!r}, expected {_TOLD[wanted]}")
+    return text if wanted is str else wanted(int(text))

@@ -1,0 +1,30 @@
+"""The commands of docs/executorch.md, which need this environment."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.append(str(ROOT / "test/docs"))
+from documents import blocks
+
+PAGE = ROOT / "docs/executorch.md"
+
+
+def marked(language):
+    return [text for mark, text in blocks(PAGE, language) if mark == "executorch"]
+
+
+@pytest.mark.by_turn(6)
+@pytest.mark.parametrize("text", marked("python"))
+def test_python(text, tmp_path):
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_shell():
+    """What ci/check.py has run for this environment to be there."""
+    assert marked("sh") == ["ci/venv executorch\nmake executorch\n"]

@@ -31,9 +31,9 @@ def main_classes(r):
 
 
 def pairs(r, build, env):
-    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and an eighth of
+    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twelfth of
     the cases, others at the next commit; all under --all."""
-    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "8", "CLAVE_TEST_TURN": r.turn}
+    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "12", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
 

@@ -91,7 +91,7 @@ SMALL += [(10, 64, 1, 2), (17, 65, 2, 2), (5, 112, 1, 1), (6, 7, 1, (2, 0)), (9,
 
 
 class Planes(torch.nn.Module):
-    """Depthwise, several planes with and without a bias; weights and inputs beyond the finite, which padding leaves out;
+    """Depthwise, several planes with and without a bias; weights and inputs beyond the finite;
     tall ones, which threads share; more outputs than channels; what the kernels of small planes do not take."""
 
     def forward(self, x, w, b, v):
@@ -107,8 +107,8 @@ class Planes(torch.nn.Module):
             *made,
             fn.conv2d(tall.repeat(1, 1, 3, 1), w[:3], None, 1, 1, 1, 3),
             fn.conv2d(x, w.repeat(2, 1, 1, 1), None, 2, 1, 1, x.shape[1]),
-            fn.conv2d(x[:, :, :9, :20], odd, b, 1, 1, 1, x.shape[1]),
-            fn.conv2d(x[:, :, :9, :20], odd, b, 2, 1, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :9, :20], odd, b, 1, 0, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :9, :20], odd, b, 2, 0, 1, x.shape[1]),
             fn.conv2d(x[:, :, :6, :40], w, b, 1, "same", 1, x.shape[1]),
             fn.conv2d(x[:, :, :6, :40], w, b, 1, 3, 2, x.shape[1]),
             fn.conv2d(x[:, :, :6, :40], w, b, 3, 1, 1, x.shape[1]),

@@ -27,9 +27,8 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 /* ---------------------------------------------------------------- AVX2 */
 
 /* Every second of 16 floats; shuffle: which of four, twice. */
-#define HALF_AVX2(a, b, shuffle)           \
-  _mm256_castpd_ps(_mm256_permute4x64_pd( \
-      _mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
+#define HALF_AVX2(a, b, shuffle) \
+  _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
 
 #define TILE_TARGET TARGET_AVX2
 #define TILE(name) avx2_##name
@@ -46,8 +45,7 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 
 /* Every second of 32 floats from number `first` on. */
 TARGET_AVX512 KERNEL_INLINE __m512 half_avx512(__m512 a, __m512 b, int first) {
-  const __m512i even =
-      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   return _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(first)), b);
 }
 

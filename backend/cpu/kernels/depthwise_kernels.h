@@ -4,7 +4,9 @@
  * float: copied with the padding around them, then summed with all taps in one pass. */
 #include "base/kernel.h"
 
-enum { DEPTHWISE_ROW_SLACK = 16 }; /* floats behind a copied row, or half of one, that are written */
+enum {
+  DEPTHWISE_ROW_SLACK = 16
+}; /* floats behind a copied row, or half of one, that are written */
 
 typedef struct depthwise_strip {
   const float *x, *x_end;      /* the plane: rows of in_columns */

@@ -8,9 +8,7 @@
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
-TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) {
-  memcpy(to, &v, sizeof v);
-}
+TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) { memcpy(to, &v, sizeof v); }
 
 /* `vectors` vectors from `from` on, of which n floats are wanted; those beyond `end` are not read.
  */
@@ -142,18 +140,10 @@ TILE_TARGET KERNEL_INLINE void TILE(strip)(const depthwise_strip *s, int side, i
   if (y < s->rows) TILE(some_rows)(s, weight, y, side, stride, 1);
 }
 
-TILE_TARGET static void TILE(strip_3_1)(const depthwise_strip *s) {
-  TILE(strip)(s, 3, 1);
-}
-TILE_TARGET static void TILE(strip_3_2)(const depthwise_strip *s) {
-  TILE(strip)(s, 3, 2);
-}
-TILE_TARGET static void TILE(strip_5_1)(const depthwise_strip *s) {
-  TILE(strip)(s, 5, 1);
-}
-TILE_TARGET static void TILE(strip_5_2)(const depthwise_strip *s) {
-  TILE(strip)(s, 5, 2);
-}
+TILE_TARGET static void TILE(strip_3_1)(const depthwise_strip *s) { TILE(strip)(s, 3, 1); }
+TILE_TARGET static void TILE(strip_3_2)(const depthwise_strip *s) { TILE(strip)(s, 3, 2); }
+TILE_TARGET static void TILE(strip_5_1)(const depthwise_strip *s) { TILE(strip)(s, 5, 1); }
+TILE_TARGET static void TILE(strip_5_2)(const depthwise_strip *s) { TILE(strip)(s, 5, 2); }
 
 static const depthwise_kernel TILE(kernels)[2][2] = {{TILE(strip_3_1), TILE(strip_3_2)},
                                                      {TILE(strip_5_1), TILE(strip_5_2)}};

@@ -75,8 +75,8 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
   }
 }
 
-/* A vector of outputs in each of `rows` rows; x: where the first one's taps begin. Nothing is stored
- * beyond the end of the strip. */
+/* A vector of outputs in each of `rows` rows; x: where the first one's taps begin. Nothing is
+ * stored beyond the end of the strip. */
 TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_VECTOR *weight,
                                            const float *x, float *to, int side, int stride,
                                            int rows) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
@@ -519,6 +520,7 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
 
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
+  if (is_small_depthwise(s, f)) return opencl_depthwise(s, n, f);
   convolution v = plan_conv(s, f);
   if (!choose_variant(s, &v)) return run_pointwise(s, n, &v);
   choose_walk_variant(s, &v);

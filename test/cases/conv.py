@@ -83,6 +83,60 @@ def depthwise_rows(x, w):
     )
 
 
+# Planes with sizes around vectors' widths and the rows that are made at once, a channel each: rows, columns, stride,
+# padding, for kernels of 3x3 and 5x5.
+SMALL = [
+    (1, 1, 1, 2),
+    (3, 2, 1, 1),
+    (2, 3, 2, 1),
+    (7, 7, 1, 1),
+    (7, 8, 1, 2),
+    (9, 9, 2, 2),
+    (14, 14, 1, 1),
+    (13, 14, 2, 1),
+]
+SMALL += [(6, 15, 1, 2), (5, 16, 1, 1), (4, 17, 1, 2), (11, 18, 1, 0), (15, 33, 2, 0), (16, 34, 2, 1), (8, 63, 2, 2)]
+SMALL += [(10, 64, 1, 2), (17, 65, 2, 2), (5, 112, 1, 1), (6, 7, 1, (2, 0)), (9, 20, 2, (0, 2)), (7, 9, (1, 2), 1)]
+
+
+class Planes(torch.nn.Module):
+    """Depthwise, several planes with and without a bias; weights and inputs beyond the finite;
+    tall ones, which threads share; more outputs than channels; what the kernels of small planes do not take."""
+
+    def forward(self, x, w, b, v):
+        made = []
+        for i, (rows, columns, stride, padding) in enumerate(SMALL):
+            side = w.shape[-1] if min(rows, columns) > 2 else 3
+            some = x[:, 2 * (i % 3) :, :rows, :columns]
+            n, k = some.shape[1], w[: some.shape[1], :, :side, :side]
+            made += [fn.conv2d(some, k, b[:n] if i % 2 else None, stride, padding, 1, n)]
+        tall, odd = x[:1, :3, :, :90], v.clone()
+        odd[1, 0, 0, 1], odd[4, 0, 2, 2] = INF, NAN
+        return (
+            *made,
+            fn.conv2d(tall.repeat(1, 1, 3, 1), w[:3], None, 1, 1, 1, 3),
+            fn.conv2d(x, w.repeat(2, 1, 1, 1), None, 2, 1, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :9, :20], odd, b, 1, 0, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :9, :20], odd, b, 2, 0, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :6, :40], w, b, 1, "same", 1, x.shape[1]),
+            fn.conv2d(x[:, :, :6, :40], w, b, 1, 3, 2, x.shape[1]),
+            fn.conv2d(x[:, :, :6, :40], w, b, 3, 1, 1, x.shape[1]),
+            fn.conv2d(x[:, :, :6, :40], w[:, :, :, 1:], b, 1, 1, 1, x.shape[1]),
+            fn.conv2d(x[:0], w, b, 1, 1, 1, x.shape[1]),
+        )
+
+
+def planes():
+    spots = torch.zeros(2, 7, 18, 113)
+    spots[0, 0, 0, 0], spots[0, 1, 3, 6], spots[1, 2, 6, 0], spots[1, 6, 17, 112] = NAN, INF, NAN, -INF
+    beyond = lambda x, w, b, v: Planes()(x + spots, w, b, v)
+    for side in (3, 5):
+        inputs = [T((2, 7, 18, 113)), T((7, 1, side, side)), T((7,)), T((7, 1, 3, 3))]
+        yield Case(f"planes_{side}", Planes(), inputs, **tolerance(F32, (7, 1, side, side)))
+        if side == 3:
+            yield Case("planes_beyond", beyond, inputs, **tolerance(F32, (7, 1, side, side)))
+
+
 class Weighted(torch.nn.Module):
     """Constant weights with several readers, which devices may pack once: products that share one, views of one, and
     one that a product reads by other dimensions than a convolution does."""
@@ -253,6 +307,7 @@ def cases():
         shapes = [T((2, 24, 7, 9), dtype), T((2, 24, 9, 8), dtype)]
         yield Case(f"weights_{name_of(dtype)}", Weighted(dtype), shapes, **tolerance(dtype, (1, 24)))
     yield from tiled()
+    yield from planes()
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]
     yield Case("unbatched", fn.conv2d, unbatched, **tolerance(F32, (4, 3, 3, 3)))
     yield Case("empty_batch", fn.conv2d, [T((0, 3, 7, 8)), T((4, 3, 3, 3)), T((4,))])

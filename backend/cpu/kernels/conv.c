@@ -329,6 +329,7 @@ static kgemm gemm_of(const conv_part *a) {
 }
 
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
+  if (conv_is_depthwise(a->p) && depthwise_fits(a)) return depthwise_bytes(ctx, a);
   if (conv_is_depthwise(a->p))
     return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
   const kgemm g = gemm_of(a);
@@ -338,7 +339,9 @@ static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
 static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
   const kgemm g = gemm_of(a);
   if (cell_count(a) == 0) return;
-  if (conv_is_depthwise(a->p))
+  if (conv_is_depthwise(a->p) && depthwise_fits(a))
+    depthwise_run(ctx, a, memory);
+  else if (conv_is_depthwise(a->p))
     run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
   else
     gemm_run(ctx, &g, memory);

@@ -1,6 +1,8 @@
 /* Planes convolved by themselves. */
 #include "backend/cpu/kernels/depthwise.h"
 
+#include "backend/cpu/kernels/depthwise_kernels.h"
+#include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
 void plane_taps_init(const conv_part *a, plane_taps *p) {
@@ -39,4 +41,133 @@ void plane_taps_sum(const conv_part *a, const plane_taps *p, const float *plane,
       count += find_terms(a, p, plane + row * a->p->dims[2].in, w, cell[2], n, terms + count);
     }
   weighted_sums_f32(n, count, terms, a->d[2].stride, values);
+}
+
+/* ---------------------------------------------------------------- strips */
+
+enum {
+  STRIP_BYTES = 24 * 1024, /* of copied rows: they stay in the first cache */
+  STRIP_ROWS = 4,          /* outputs, at least */
+  WIDEST = 4096,           /* columns of outputs */
+  TASK_SUMS = 2048,        /* a task makes so many outputs at least, of several planes */
+  MULTIPLIES_PER_THREAD = 128 * 1024
+};
+
+/* What is made: `n` strips of `rows` output rows of each plane, `planes` planes in a task. */
+typedef struct strips {
+  const conv_part *a;
+  int64_t pitch, rows, n, n_planes, planes;
+  depthwise_kernel run;
+} strips;
+
+static bool is_plain_depth(const window *d, const kconv_dim *k) {
+  return k->in == 1 && d->count == 1 && d->taps == 1 && d->origin == 0;
+}
+
+/* Padding on both sides is less than the kernel. */
+static bool is_small(const window *d, const kconv_dim *k) {
+  const int64_t behind = input_at(d, d->count - 1, d->taps - 1) - (k->in - 1);
+  return (d->taps == 3 || d->taps == 5) && (d->stride == 1 || d->stride == 2) && d->dilation == 1 &&
+         d->origin > -d->taps && behind < d->taps && d->count > 0 && k->in > 0;
+}
+
+bool depthwise_fits(const conv_part *a) {
+  const conv_args *p = a->p;
+  return p->type == DTYPE_F32 && p->weight_type == DTYPE_F32 && !p->transposed &&
+         is_plain_depth(&a->d[0], &p->dims[0]) && is_small(&a->d[1], &p->dims[1]) &&
+         is_small(&a->d[2], &p->dims[2]) && a->d[1].taps == a->d[2].taps &&
+         a->d[1].stride == a->d[2].stride && a->d[2].count <= WIDEST;
+}
+
+static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
+
+static strips make_strips(const conv_part *a) {
+  const int64_t side = a->d[2].taps, stride = a->d[2].stride, columns = a->d[2].count,
+                rows = a->d[1].count;
+  strips s = {.a = a,
+              .pitch = depthwise_pitch(side, stride, columns),
+              .n_planes = a->p->images * a->p->groups * a->p->outputs,
+              .run = depthwise_kernel_for(side, stride, columns)};
+  const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / s.pitch,
+                fit = seen > side ? (seen - side) / stride + 1 : 1;
+  s.n = (rows - 1) / (fit > STRIP_ROWS ? fit : STRIP_ROWS) + 1;
+  s.rows = (rows - 1) / s.n / STRIP_ROWS * STRIP_ROWS + STRIP_ROWS;
+  s.n = (rows - 1) / s.rows + 1;
+  s.planes = at_least_one(TASK_SUMS / (rows * columns));
+  return s;
+}
+
+static int64_t strip_work(const strips *s) {
+  return s->n_planes * cell_count(s->a) * tap_count(s->a) / MULTIPLIES_PER_THREAD;
+}
+static int64_t strip_tasks(const strips *s) {
+  return s->n > 1 ? s->n_planes * s->n : (s->n_planes + s->planes - 1) / s->planes;
+}
+static size_t strip_bytes(const strips *s) {
+  const window *d = &s->a->d[1];
+  return (size_t)(depthwise_reach(d->taps, d->stride, s->rows) * s->pitch) * sizeof(float);
+}
+
+/* Zeros of the padding add nothing to a sum then. */
+static bool are_finite(const float *weight, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
+  return sum == 0;
+}
+
+/* The same row by row, of which what lies outside of the image is left out. */
+static void sum_rows(const conv_part *a, const depthwise_strip *s) {
+  plane_taps taps;
+  plane_taps_init(a, &taps);
+  for (int64_t t = 0; t < tap_count(a); t++) taps.weight[t] = s->weight[t];
+  for (int64_t y = 0; y < s->rows; y++) {
+    const int64_t cell[CONV_DIMS] = {0, s->row + y, 0};
+    float *to = s->out + y * s->columns;
+    plane_taps_sum(a, &taps, s->x, cell, s->columns, to);
+    for (int64_t i = 0; i < s->columns; i++) to[i] += s->bias;
+  }
+}
+
+static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scratch) {
+  const conv_part *a = s->a;
+  const conv_args *p = a->p;
+  const int64_t outputs = p->groups * p->outputs, output = plane % outputs,
+                channel = output / p->outputs, row = strip * s->rows, left = a->d[1].count - row;
+  depthwise_strip of = {.in_rows = p->dims[1].in,
+                        .in_columns = p->dims[2].in,
+                        .top = -a->d[1].origin,
+                        .left = -a->d[2].origin,
+                        .weight = (const float *)p->weight + output * tap_count(a),
+                        .bias = p->bias ? ((const float *)p->bias)[output] : -0.0F,
+                        .row = row,
+                        .rows = left < s->rows ? left : s->rows,
+                        .columns = a->d[2].count,
+                        .copied = (float *)(void *)scratch};
+  of.x = (const float *)p->x + (plane / outputs * p->groups + channel) * in_size(p);
+  of.x_end = of.x + in_size(p);
+  of.out = (float *)p->out + plane * out_size(p) + row * of.columns;
+  if (are_finite(of.weight, tap_count(a)))
+    s->run(&of);
+  else
+    sum_rows(a, &of);
+}
+
+static void run_strips(const void *user, int64_t task, char *scratch) {
+  const strips *s = user;
+  if (s->n > 1) {
+    run_strip(s, task / s->n, task % s->n, scratch);
+    return;
+  }
+  for (int64_t i = task * s->planes; i < (task + 1) * s->planes && i < s->n_planes; i++)
+    run_strip(s, i, 0, scratch);
+}
+
+size_t depthwise_bytes(const kernel_context *ctx, const conv_part *a) {
+  const strips s = make_strips(a);
+  return slots_bytes(ctx, strip_tasks(&s), strip_work(&s), strip_bytes(&s));
+}
+
+void depthwise_run(const kernel_context *ctx, const conv_part *a, char *scratch) {
+  const strips s = make_strips(a);
+  run_slots_in(ctx, strip_tasks(&s), strip_work(&s), strip_bytes(&s), run_strips, &s, scratch);
 }

@@ -20,4 +20,10 @@ void plane_taps_init(const conv_part *a, plane_taps *p);
 void plane_taps_sum(const conv_part *a, const plane_taps *p, const float *plane,
                     const int64_t cell[], int64_t n, float *values);
 
+/* Whether all of a part is made by the kernels of depthwise_kernels.h, its planes in strips whose
+ * rows are copied with the padding around them. */
+bool depthwise_fits(const conv_part *a);
+size_t depthwise_bytes(const kernel_context *ctx, const conv_part *a);
+void depthwise_run(const kernel_context *ctx, const conv_part *a, char *scratch);
+
 #endif

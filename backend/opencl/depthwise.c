@@ -1,0 +1,69 @@
+/* Depthwise convolutions in float with kernels of 3x3 and 5x5: kernels_cl/depthwise.cl. */
+#include "backend/opencl/depthwise.h"
+
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+enum { ROOM = 6144, ROWS = 4, COPY = 16 /* of the kernel */, NARROW = 8 };
+
+static bool is_plain_depth(const conv_dim *d) {
+  return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
+}
+
+/* Padding on both sides is less than the kernel. */
+static bool is_small(const conv_dim *d) {
+  int64_t behind = (d->out - 1) * d->stride + d->kernel - d->padding - d->in;
+  return (d->kernel == 3 || d->kernel == 5) && (d->stride == 1 || d->stride == 2) &&
+         d->dilation == 1 && d->padding < d->kernel && behind < d->kernel && d->out > 0 &&
+         d->in > 0;
+}
+
+/* Output rows of a work-item; 0: the rows that ROWS of them see are too long. */
+static int64_t block_rows(const conv_form *f) {
+  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  int64_t pitch = (x->out - 1) * x->stride + x->kernel + COPY, seen = ROOM / pitch;
+  int64_t fit = seen < y->kernel ? 0 : ((seen - y->kernel) / y->stride + 1) / ROWS;
+  if (fit == 0) return 0;
+  int64_t all = ceil_div(y->out, ROWS), blocks = ceil_div(all, fit);
+  return ceil_div(all, blocks) * ROWS;
+}
+
+bool is_small_depthwise(const cl_recorder *s, const conv_form *f) {
+  const device_traits *t = recorder_traits(s);
+  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  return t->is_cpu && f->groups > 1 && f->channels == 1 && !f->transposed &&
+         f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
+         f->weight->t.type == DTYPE_F32 && !f->weight->t.encoding.kind &&
+         is_plain_depth(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
+         x->stride == y->stride && block_rows(f) > 0 &&
+         max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
+}
+
+clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
+  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  const int64_t block = block_rows(f), channels = f->groups * f->outputs;
+  const int64_t items = f->images * channels * ceil_div(y->out, block);
+  launch l;
+  launch_begin(&l, s, n);
+  launch_compute(&l, DTYPE_F32);
+  launch_define(&l, "SIDE", (int)x->kernel);
+  launch_define(&l, "STRIDE", (int)x->stride);
+  launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
+  launch_define(&l, "HAS_BIAS", f->bias != NULL);
+  launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
+                                         .weight = buffer_arg(f->weight),
+                                         .bias = optional_arg(f->bias),
+                                         .out = buffer_arg(f->out),
+                                         .items = items,
+                                         .channels = channels,
+                                         .multiplier = f->outputs,
+                                         .block = block,
+                                         .in_rows = y->in,
+                                         .in_columns = x->in,
+                                         .out_rows = y->out,
+                                         .out_columns = x->out,
+                                         .top = y->padding,
+                                         .left = x->padding});
+  launch_epilogue(&l);
+  return launch_loops(&l, items, 1, block * x->out * x->kernel * y->kernel);
+}

@@ -1,0 +1,171 @@
+/* Depthwise convolutions in float against sums in double, with what every processor has and with
+ * all that this one has: sizes around those of vectors and of the rows made at once, all padding
+ * less than the kernel, planes that make several strips. Numbers of threads, and weights and inputs
+ * that are no finite numbers. */
+#include <float.h>
+#include <math.h>
+
+#include "backend/cpu/kernels/conv.h"
+#include "backend/cpu/kernels/features.h"
+#include "backend/kernel_pool.h"
+
+enum { MOST_OUT = 1 << 18, MOST_WEIGHT = 7 * 2 * 25, GUARD = 64 };
+
+static float weight[MOST_WEIGHT], bias[14], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+
+static uint32_t seed;
+/* Uniform in [-2, 2). */
+static float draw(void) {
+  seed = seed * 1664525U + 1013904223U;
+  return (float)(seed >> 8) / (1 << 22) - 2;
+}
+
+/* Padded by `front` and `behind` in both dimensions. */
+static kconv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
+  int64_t room = in + front + behind - side;
+  return (kconv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
+}
+
+static conv_args form(int64_t images, int64_t groups, int64_t outputs, kconv_dim rows,
+                      kconv_dim columns) {
+  return (conv_args){.weight = weight,
+                     .bias = bias,
+                     .out = out,
+                     .type = DTYPE_F32,
+                     .weight_type = DTYPE_F32,
+                     .images = images,
+                     .groups = groups,
+                     .channels = 1,
+                     .outputs = outputs,
+                     .dims = {dim_of(1, 1, 1, 0, 0), rows, columns}};
+}
+
+/* x on its own, so that a read beyond its end is found. */
+static float *draw_numbers(conv_args *p) {
+  int64_t n = p->images * p->groups * in_size(p);
+  float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
+  assert_non_null(made);
+  seed = 1;
+  for (int64_t i = 0; i < n; i++) made[i] = draw();
+  for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
+  for (int i = 0; i < 14; i++) bias[i] = draw();
+  p->x = made;
+  return made;
+}
+
+static int64_t result_size(const conv_args *p) {
+  return p->images * p->groups * p->outputs * out_size(p);
+}
+
+static void run(const conv_args *p, int n_threads) {
+  kernel_fault fault = {0};
+  test_pool pool = {.grants = MAX_GRANTS};
+  kernel_context ctx = make_context(&pool, &fault);
+  ctx.n_threads = n_threads;
+  for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
+  const size_t bytes = kernel_conv.scratch(&ctx, p);
+  assert_true(kernel_conv.run(&ctx, p));
+  assert_int_equal(pool.taken, bytes);
+  free_pool(&pool);
+}
+
+/* What lies outside of the image is left out. */
+static double sum_at(const conv_args *p, int64_t plane, int64_t row, int64_t column) {
+  const kconv_dim *y = &p->dims[1], *x = &p->dims[2];
+  int64_t outputs = p->groups * p->outputs, output = plane % outputs;
+  const float *from =
+      (const float *)p->x + (plane / outputs * p->groups + output / p->outputs) * in_size(p);
+  double sum = p->bias ? (double)bias[output] : 0;
+  for (int64_t i = 0; i < y->kernel; i++)
+    for (int64_t j = 0; j < x->kernel; j++) {
+      int64_t r = row * y->stride - y->padding + i, c = column * x->stride - x->padding + j;
+      if (r < 0 || r >= y->in || c < 0 || c >= x->in) continue;
+      sum += (double)weight[(output * y->kernel + i) * x->kernel + j] * (double)from[r * x->in + c];
+    }
+  return sum;
+}
+
+static void check(double want, float got, int64_t taps) {
+  if (isnan(want)) {
+    assert_true(isnan(got));
+  } else if (isinf(want)) {
+    assert_true((double)got == want);
+  } else {
+    assert_true(fabs((double)got - want) <= (double)(taps + 2) * FLT_EPSILON * 4 * (double)taps);
+  }
+}
+
+/* All of the outputs, and nothing behind them; the same by several threads. */
+static void check_form(const conv_args *p) {
+  int64_t planes = p->images * p->groups * p->outputs, n = 0;
+  const size_t made = (size_t)(result_size(p) + GUARD) * sizeof *out;
+  assert_true(result_size(p) <= MOST_OUT);
+  run(p, 1);
+  for (int64_t plane = 0; plane < planes; plane++)
+    for (int64_t y = 0; y < p->dims[1].out; y++)
+      for (int64_t x = 0; x < p->dims[2].out; x++)
+        check(sum_at(p, plane, y, x), out[n++], kernel_size(p));
+  for (; n < result_size(p) + GUARD; n++) assert_true(out[n] == -99);
+  memcpy(other, out, made);
+  run(p, 5);
+  assert_memory_equal(out, other, made);
+}
+
+static void check_sizes(int64_t side, int64_t stride) {
+  static const int64_t sizes[][2] = {{1, 1},  {2, 3},   {3, 2},   {5, 7},   {7, 7},   {8, 8},
+                                     {9, 9},  {4, 14},  {14, 15}, {6, 16},  {11, 17}, {3, 31},
+                                     {5, 32}, {10, 33}, {13, 64}, {12, 65}, {90, 100}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int64_t front = 0; front < side; front++)
+      for (int64_t behind = 0; behind < side; behind += i < 9 ? 1 : 2) {
+        const int64_t rows = sizes[i][0], columns = sizes[i][1];
+        conv_args p = form(i % 2 + 1, 3, 1, dim_of(rows, side, stride, behind, front),
+                           dim_of(columns, side, stride, front, behind));
+        float *x = draw_numbers(&p);
+        check_form(&p);
+        free(x);
+      }
+}
+
+static void check_forms(void) {
+  for (int64_t side = 3; side <= 5; side += 2)
+    for (int64_t stride = 1; stride <= 2; stride++) {
+      check_sizes(side, stride);
+      conv_args p = form(2, 7, 2, dim_of(12, side, stride, 1, 1), dim_of(21, side, stride, 1, 1));
+      float *x = draw_numbers(&p);
+      check_form(&p);
+      p.bias = NULL;
+      check_form(&p);
+      p.images = 0;
+      check_form(&p);
+      free(x);
+    }
+}
+
+static void test_sizes(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    check_forms();
+  }
+}
+
+/* Beside the image an infinite weight meets nothing; numbers beyond the finite stay in the outputs
+ * that see them. */
+static void test_special(void **state) {
+  (void)state;
+  for (int64_t stride = 1; stride <= 2; stride++) {
+    conv_args p = form(1, 7, 1, dim_of(9, 3, stride, 1, 1), dim_of(20, 3, stride, 1, 1));
+    float *x = draw_numbers(&p);
+    x[0] = NAN, x[180 + 179] = INFINITY, x[2 * 180 + 19] = -INFINITY, x[2 * 180 + 20] = NAN;
+    check_form(&p);
+    weight[3 * 9] = INFINITY, weight[4 * 9 + 5] = NAN, weight[5 * 9 + 8] = -INFINITY;
+    check_form(&p);
+    free(x);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_special)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -31,9 +31,9 @@ def main_classes(r):
 
 
 def pairs(r, build, env):
-    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twelfth of
-    the cases, others at the next commit; all under --all."""
-    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "12", "CLAVE_TEST_TURN": r.turn}
+    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twentieth
+    of the cases, others at the next commit; all under --all."""
+    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "20", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
 
@@ -57,12 +57,12 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every fourth op on the CPU backend, of one in forty with open sizes, and of one
-    in forty-five on OpenCL, where kernels are built first; `make conformance` runs them all."""
+    """A few of torch's own samples of every sixth op on the CPU backend, of one in sixty with open sizes, and of one
+    in sixty on OpenCL, where kernels are built first; `make conformance` runs them all."""
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
-    jobs = [Job([*command, "--device", "opencl", "--slice", "45"], c.env, c.name) for c in main_classes(r)]
-    jobs += [Job([*command, "--device", "cpu", "--slice", "4"]), Job([*PYTEST, "test/conformance"])]
-    jobs += [Job([*command, "--device", "cpu", "--slice", "40", "--open"])]
+    jobs = [Job([*command, "--device", "opencl", "--slice", "60"], c.env, c.name) for c in main_classes(r)]
+    jobs += [Job([*command, "--device", "cpu", "--slice", "6"]), Job([*PYTEST, "test/conformance"])]
+    jobs += [Job([*command, "--device", "cpu", "--slice", "60", "--open"])]
     r.run_all(jobs, timeout=1500)
 
 

@@ -62,6 +62,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
   flags[n++] = "-DKERNEL_COMPILED=1";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
+  if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];
@@ -352,9 +353,33 @@ static bool has_encoded(const program *p) {
   return false;
 }
 
+static int32_t groups_of(const ir_instruction *ins) {
+  switch (ins->op_type) {
+    case IR_OP_CONV:
+      return ((const ir_conv *)ins->op)->groups;
+    case IR_OP_CONV_TRANSPOSE:
+      return ((const ir_conv_transpose *)ins->op)->groups;
+    case IR_OP_CONV_INTEGER:
+      return ((const ir_conv_integer *)ins->op)->groups;
+    default:
+      return 1;
+  }
+}
+
+static bool has_groups(const program *p) {
+  for (uint32_t c = 0; c < p->ir.chains.count; c++) {
+    const ir_instructions *all = &p->ir.chains.items[c].instructions;
+    for (uint32_t i = 0; i < all->count; i++)
+      if (groups_of(&all->items[i]) != 1) return true;
+  }
+  return false;
+}
+
 clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) {
-  *out = (project){.folder = strdup(folder), .is_plain = !has_encoded(plan->prog)};
+  *out = (project){.folder = strdup(folder),
+                   .is_plain = !has_encoded(plan->prog),
+                   .is_whole = !has_groups(plan->prog)};
   emitted used;
   clave_status st = emitted_create(&used);
   if (!st && !out->folder) st = status_no_memory();

@@ -47,7 +47,7 @@ bool read_payload(const FreeableBuffer &processed, std::string *key, std::string
   const std::string text(static_cast<const char *>(processed.data()), processed.size());
   if (text.compare(0, sizeof head - 1, head) != 0 || text.back() != '\n') return false;
   const size_t middle = text.find('\n', sizeof head - 1);
-  if (middle + 1 >= text.size() || text.find('\n', middle + 1) != text.size() - 1) return false;
+  if (middle == std::string::npos || text.find('\n', middle + 1) != text.size() - 1) return false;
   *key = text.substr(sizeof head - 1, middle - (sizeof head - 1));
   *method = text.substr(middle + 1, text.size() - middle - 2);
   return true;

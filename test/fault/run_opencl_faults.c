@@ -30,7 +30,7 @@ static struct {
 } host;
 
 typedef struct life {
-  const char *program_path, *data_path;
+  const char *program_path, *data_path, *binaries_path;
   clave_device *device;
   clave_program *program;
   clave_tensors *data;
@@ -163,6 +163,7 @@ static clave_status run_life(void *ctx) {
   TRY(run_bound(l->other, l->data));
   TRY(clave_session_bind_output_mem(l->session, "forward", 0, NULL, 0, 0));
   TRY(clave_session_run(l->session, "forward"));
+  TRY(clave_device_save_binaries(l->device, l->binaries_path));
   return run_bound(l->other, l->data);
 }
 
@@ -192,7 +193,9 @@ static void end_life(void *ctx) {
   clave_session_destroy(l->other);
   clave_program_destroy(l->program);
   clave_tensors_destroy(l->data);
-  *l = (life){.program_path = l->program_path, .data_path = l->data_path};
+  *l = (life){.program_path = l->program_path,
+              .data_path = l->data_path,
+              .binaries_path = l->binaries_path};
 }
 
 int main(int argc, char **argv) {
@@ -201,7 +204,9 @@ int main(int argc, char **argv) {
     return 2;
   }
   open_host();
-  life l = {.program_path = argv[2], .data_path = argv[3]};
+  char binaries[4096];
+  (void)snprintf(binaries, sizeof binaries, "%s.binaries", argv[3]);
+  life l = {.program_path = argv[2], .data_path = argv[3], .binaries_path = binaries};
   const fault_test test = {&l, run_life, wrong_life, resume, end_life};
   return fault_loop(&test, argv[1], argc > 4 ? atol(argv[4]) : 0, argc > 5 ? atol(argv[5]) : 1);
 }

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(3)
+pytestmark = pytest.mark.by_turn(5)
 
 
 def test_allocations_of_the_compiler(root, build, tmp_path, everything):

@@ -5,7 +5,7 @@ import safetensors.torch
 import torch
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(3)
+pytestmark = pytest.mark.by_turn(5)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 import pytest
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(3)
+pytestmark = pytest.mark.by_turn(5)
 
 
 @pytest.fixture(scope="module")

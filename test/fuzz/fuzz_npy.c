@@ -18,6 +18,12 @@ int fail(const char *format, ...) {
 
 int fail_memory(void) { return EXIT_FAILED; }
 
+int fail_status(clave_status status) {
+  require(clave_status_message(status)[0] != 0);
+  clave_status_free(status);
+  return EXIT_FAILED;
+}
+
 static void read_elements(const clave_tensor *t) {
   size_t width = clave_dtype_size(t->dtype), n = 1;
   for (int i = 0; i < t->rank; i++) n *= (size_t)t->dims[i];

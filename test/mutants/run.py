@@ -380,7 +380,7 @@ def write(results):
     head = f"""# Planted faults
 
 {noticed} of {len(ran)} planted faults are noticed ({share} %), {len(rows) - len(ran)} were not run; the last run was of
-{len(results)}, at commit {commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs three,
+{len(results)}, at commit {commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs two,
 others with each commit.
 Each is a patch in [test/mutants](../test/mutants), with the tests to try.
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(8)
 
 
 def passes(f, args, **parameters):

@@ -302,7 +302,13 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-bool conv_is_depthwise(const conv_args *p) { return p->groups > 1 && p->channels == 1; }
+/* 1 in a program whose convolutions have no groups: kernels for those are not linked. */
+#ifndef KERNEL_WHOLE
+#define KERNEL_WHOLE 0
+#endif
+bool conv_is_depthwise(const conv_args *p) {
+  return !KERNEL_WHOLE && p->groups > 1 && p->channels == 1;
+}
 
 static int64_t plane_count(const conv_args *p) { return p->images * p->groups * p->outputs; }
 

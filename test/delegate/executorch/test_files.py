@@ -74,7 +74,7 @@ def test_damaged_files_are_errors():
         (b"clave 1\n{key}\nbackward\n", "has no method 'backward'"),
     ],
 )
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_wrong_payloads_are_named(payload, said):
     edge, _ = lower(Net(), (torch.rand(2, 8),))
     (part,), _ = delegates(edge)
@@ -83,7 +83,7 @@ def test_wrong_payloads_are_named(payload, said):
     assert said in error_of(lambda: load(edge))
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_missing_and_wrong_constants_are_named():
     for wrong in (True, False):
         edge, _ = lower(Net(), (torch.rand(2, 8),))
@@ -97,7 +97,7 @@ def test_missing_and_wrong_constants_are_named():
         assert f"'{name}'" in error_of(lambda edge=edge: load(edge))
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_weights_beside_the_file(tmp_path):
     x, module = torch.rand(2, 8), Net()
     edge, _ = lower(module, (x,), external_data="weights")
@@ -111,7 +111,7 @@ def test_weights_beside_the_file(tmp_path):
     )
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_profilers_see_our_nodes(tmp_path):
     from executorch.devtools import Inspector
 
@@ -150,7 +150,7 @@ def test_a_program_in_c(tmp_path, build):
     assert done.returncode == 1 and "ExecuTorch's error" in done.stderr
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_without_the_library(tmp_path):
     """Files can be made; what is missing is said."""
     program = """
@@ -169,7 +169,7 @@ c.register()
     )
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(9)
 def test_threads_load_and_run():
     """Programs of their own in four threads, and one program's methods, which take turns."""
     x, module = torch.rand(2, 8), Net()
@@ -191,7 +191,7 @@ def test_threads_load_and_run():
     assert not wrong
 
 
-@pytest.mark.by_turn(10)
+@pytest.mark.by_turn(15)
 def test_executorchs_own_suite(everything):
     """Its tests of operators, in float and rounded to 8 bits by ClaveQuantizer; one of another op with each commit."""
     folder = Path(importlib.import_module(SUITE).__file__).parent

@@ -13,13 +13,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ |= {"CLAVE_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"}
 sys.path.insert(0, str(ROOT / "python"))
 
 import models
+from process import session_times
 
 import clave
 
@@ -32,17 +32,6 @@ def peak(program, device):
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["peak_rss_mb"]
 
 
-def times(sessions, args, turns):
-    """Processor seconds of each session in each turn."""
-    made = [[] for _ in sessions]
-    for turn in range(turns + 2):  # two to warm up
-        for session, taken in zip(sessions, made, strict=True):
-            begin = time.process_time()
-            session.run(*args)
-            taken += [time.process_time() - begin] if turn > 1 else []
-    return made
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=21)
@@ -53,7 +42,7 @@ def main():
         for form, file in zip(FORMS, files, strict=True):
             clave.export(module, args, quantize=form, verify=False).save(file)
         for device in ("cpu", "opencl"):
-            taken = times([clave.Session(clave.load(f), device=device) for f in files], args, turns)
+            taken = session_times([clave.Session(clave.load(f), device=device) for f in files], args, turns)
             for form, file, own in zip(FORMS, files, taken, strict=True):
                 memory = peak(file, device)
                 ratio = statistics.median(b / a for a, b in zip(taken[0], own, strict=True))

@@ -13,7 +13,6 @@ import pathlib
 import statistics
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ["CLAVE_THREADS"] = "1"
@@ -23,6 +22,7 @@ import models
 import numpy as np
 import torch
 import variants
+from process import session_times
 
 import clave
 
@@ -46,17 +46,6 @@ def session(program, variant):
         return s
 
 
-def times(sessions, args, turns):
-    """Processor seconds of each session in each turn."""
-    made = [[] for _ in sessions]
-    for turn in range(turns + 2):  # two to warm up
-        for s, taken in zip(sessions, made, strict=True):
-            begin = time.process_time()
-            s.run(*args)
-            taken += [time.process_time() - begin] if turn > 1 else []
-    return made
-
-
 def ratio(taken, base):
     return statistics.median(b / a for a, b in zip(base, taken, strict=True))
 
@@ -74,7 +63,7 @@ def measure_sizes(folder, turns):
         file = folder / "conv.clv"
         clave.export(module, (x,), verify=False).save(file)
         sessions = [session(file, name) for name in NAMES]
-        taken = times(sessions, (x,), turns)
+        taken = session_times(sessions, (x,), turns)
         exact = module.double()(x.double()).numpy()
         print(f"{images}x{channels}x{side}x{side} to {outputs}: {1e3 * min(taken[0]):.2f} ms", end="")
         for name, s, own in zip(NAMES, sessions, taken, strict=True):
@@ -92,7 +81,7 @@ def main():
             module, args = models.make(name)
             file = pathlib.Path(folder) / "model.clv"
             clave.export(module, args, verify=False).save(file)
-            direct, rule = times([session(file, "direct"), session(file, None)], args, turns)
+            direct, rule = session_times([session(file, "direct"), session(file, None)], args, turns)
             print(
                 f"{name}: {1e3 * min(direct):.1f} ms directly, {1e3 * min(rule):.1f} by rule, {ratio(rule, direct):.2f}"
             )

@@ -1,10 +1,11 @@
-"""Programs that print what they measured as one JSON value, and pages that have the tables of it."""
+"""Programs that print what they measured as one JSON value, sessions in turns, and pages that have the tables of it."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 
 
 def measured(command, env=None):
@@ -19,6 +20,17 @@ def measured(command, env=None):
 def tool(args, name, *arguments, env=None):
     """What build/bench/NAME measured."""
     return measured([args.build / "bench" / name, *arguments], env)
+
+
+def session_times(sessions, args, turns):
+    """Processor seconds of each session in each turn."""
+    made = [[] for _ in sessions]
+    for turn in range(turns + 2):  # two to warm up
+        for session, taken in zip(sessions, made, strict=True):
+            begin = time.process_time()
+            session.run(*args)
+            taken += [time.process_time() - begin] if turn > 1 else []
+    return made
 
 
 def write_section(page, name, lines):

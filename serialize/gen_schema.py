@@ -153,11 +153,30 @@ _TOKEN = re.compile(
 )
 
 
-class _Parser:
+class Tokens:
+    """What a parser reads: tokens (kind, text, ...), of which `at` is the next; fail(what) is its error there."""
+
+    tokens: list[tuple]
+    at = 0
+
+    def fail(self, what: str) -> SchemaError:
+        raise NotImplementedError
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self, want: str = "") -> str:
+        text = self.peek()
+        if not text or (want and text != want):
+            raise self.fail(f"expected {want or 'more'!r}, found {text or 'the end'!r}")
+        self.at += 1
+        return text
+
+
+class _Parser(Tokens):
     def __init__(self, text: str, path: str) -> None:
         self.tokens = []  # (kind, text, line)
         self.path = path
-        self.at = 0
         pos, line = 0, 1
         while pos < len(text):
             m = _TOKEN.match(text, pos)
@@ -171,16 +190,6 @@ class _Parser:
     def fail(self, what: str) -> SchemaError:
         line = self.tokens[min(self.at, len(self.tokens) - 1)][2] if self.tokens else 1
         return SchemaError(f"{self.path}:{line}: {what}")
-
-    def peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
-
-    def take(self, want: str = "") -> str:
-        text = self.peek()
-        if not text or (want and text != want):
-            raise self.fail(f"expected {want or 'more'!r}, found {text or 'the end'!r}")
-        self.at += 1
-        return text
 
     def accept(self, want: str) -> bool:
         if self.peek() != want:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from gen_c import NOTE, c_name
-from gen_schema import Field, Schema, SchemaError, Table
+from gen_schema import Field, Schema, SchemaError, Table, Tokens
 
 # What an expression may call, with the kinds of its arguments: t a tensor field (or a list of them), e an expression,
 # f another field.
@@ -27,12 +27,12 @@ FUNCTIONS = {
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+)|(?P<word>\w+)|(?P<sign>!=|[-+*/():,\[\]]))")
 
 
-class _Reader:
+class _Reader(Tokens):
     """One expression of an op as C over `w`, a work_node, and `o`, the op's struct."""
 
     def __init__(self, op: Table, attr: str) -> None:
         self.op, self.attr, self.text = op, attr, str(op.attrs[attr])
-        self.tokens: list[tuple[str, str]] = []
+        self.tokens = []  # (kind, text)
         at = 0
         while at < len(self.text.rstrip()):
             m = _TOKEN.match(self.text, at)
@@ -45,16 +45,6 @@ class _Reader:
 
     def fail(self, what: str) -> SchemaError:
         return SchemaError(f'{self.op.name}: {self.attr}: "{self.text}": {what}')
-
-    def peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
-
-    def take(self, want: str = "") -> str:
-        text = self.peek()
-        if not text or (want and text != want):
-            raise self.fail(f"expected {want or 'more'!r}, found {text or 'the end'!r}")
-        self.at += 1
-        return text
 
     def field(self) -> Field:
         name = self.take()

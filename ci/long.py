@@ -88,7 +88,7 @@ def compiled(r):
 
 
 def mutants(r):
-    """Planted faults, each of which a test must notice: five by turns in `make check`. They use build and build/san."""
+    """Planted faults, each of which a test must notice: two by turns in `make check`. They use build and build/san."""
     command = [PYTHON, "test/mutants/run.py"]
     r.run([*command, "--check"], name="planted faults, whether all apply")
     command += [] if r.everything else ["--some", "2"]

@@ -4,7 +4,9 @@
 #include <executorch/runtime/core/evalue.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
+#include <charconv>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <vector>
 
@@ -54,9 +56,9 @@ bool read_payload(const FreeableBuffer &processed, std::string *key, std::string
 }
 
 bool take_number(const std::string &text, uint64_t *out) {
-  char *end;
-  *out = std::strtoull(text.c_str(), &end, 10);
-  return !text.empty() && *end == 0 && text[0] != '-';
+  const char *end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, *out);
+  return read.ec == std::errc() && read.ptr == end;
 }
 
 // A setting by its name, as a compile spec or the host's load-time option gives it.
@@ -175,8 +177,9 @@ const struct {
 
 // Their tensor as ours, in place.
 bool seen_as(const Tensor &t, clave_tensor *out) {
+  if (t.dim() > CLAVE_MAX_RANK) return false;
   for (const auto &type : kTypes) {
-    if (type.theirs != t.scalar_type() || t.dim() > CLAVE_MAX_RANK) continue;
+    if (type.theirs != t.scalar_type()) continue;
     *out = {};
     out->dtype = type.ours;
     out->rank = static_cast<int>(t.dim());
@@ -278,11 +281,12 @@ Error copy_tensor(const clave_tensor &from, Tensor to) {
     sizes.push_back(static_cast<executorch::aten::SizesType>(from.dims[k]));
   const Error e = executorch::runtime::resize_tensor(
       to, ArrayRef<executorch::aten::SizesType>(sizes.data(), sizes.size()));
-  if (e != Error::Ok) return failed(e, "a result is larger than its output in the .pte");
+  if (e != Error::Ok) return failed(e, "a result does not fit into its output in the .pte");
   clave_tensor t;
   if (!seen_as(to, &t) || t.dtype != from.dtype)
     return failed(Error::InvalidType, "a result is not of its output's dtype");
   if (to.numel() == 0) return Error::Ok;
+  if (!t.data) return failed(Error::InvalidState, "an output of the .pte has no memory");
   if (is_contiguous(t))
     std::memcpy(t.data, from.data, to.nbytes());
   else
@@ -339,6 +343,8 @@ struct ClaveBackend final : BackendInterface {
     try {
       e = init_delegate(context, *processed, specs, d);
     } catch (const std::bad_alloc &) {
+    } catch (const std::exception &) {
+      e = Error::Internal;
     }
     processed->Free();
     if (e == Error::Ok) return d;
@@ -355,6 +361,8 @@ struct ClaveBackend final : BackendInterface {
     try {
       e = run(d, args);
     } catch (const std::bad_alloc &) {
+    } catch (const std::exception &) {
+      e = Error::Internal;
     }
     d.instance->tracer = nullptr;
     return e;

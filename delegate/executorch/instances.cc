@@ -5,6 +5,7 @@
 #include <executorch/runtime/platform/log.h>
 #include <executorch/runtime/platform/platform.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -84,9 +85,8 @@ const void *aligned(Data &data, const void *bytes, size_t size) {
   return std::memcpy(copy.data(), bytes, size);
 }
 
-bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+bool find_in(Data &data, const char *name, clave_tensor *constant) {
   static std::max_align_t nothing;
-  Data &data = *static_cast<Data *>(ctx);
   size_t size;
   if (!bytes_of(*constant, &size)) return false;
   constant->data = &nothing;
@@ -103,12 +103,22 @@ bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
   return true;
 }
 
+// Called by C, which no exception may pass through.
+bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
+  try {
+    return find_in(*static_cast<Data *>(ctx), name, constant);
+  } catch (const std::exception &) {
+    ET_LOG(Error, "clave: no memory for a constant");
+    return false;
+  }
+}
+
 void release_data(void *ctx) { delete static_cast<Data *>(ctx); }
 
 Error load_program(const NamedDataMap &map, const std::string &key, std::shared_ptr<Owned> *out) {
   auto found = map.get_data(key);
   if (!found.ok()) return failed(found.error(), "the .pte has no program " + key);
-  Data *data = new Data;
+  auto data = std::make_unique<Data>();
   data->map = &map;
   const size_t size = found->size();
   data->buffers.push_back(std::move(*found));
@@ -118,9 +128,9 @@ Error load_program(const NamedDataMap &map, const std::string &key, std::shared_
   payload.data = aligned(*data, data->buffers.back().data(), size);
   payload.data_size = size;
   payload.find = find_constant;
-  payload.find_ctx = data;
+  payload.find_ctx = data.get();
   payload.release = release_data;
-  payload.release_ctx = data;
+  payload.release_ctx = data.release();
   clave_delegate_handle program;
   const clave_status st = plugin().load(&payload, &program);
   if (st) return failed(st, "loading the program of a .pte");
@@ -130,14 +140,19 @@ Error load_program(const NamedDataMap &map, const std::string &key, std::shared_
 
 // ---------------------------------------------------------------- devices
 
-void log_note(void *, const char *line) { ET_LOG(Info, "clave: %s", plain(line).c_str()); }
+// Called by C, as log_event.
+void log_note(void *, const char *line) try {
+  ET_LOG(Info, "clave: %s", plain(line).c_str());
+} catch (const std::exception &) {  // the line is lost
+}
 
 Error open_device(const Settings &s, std::shared_ptr<Owned> *out) {
   const char *named = s.device.empty() ? std::getenv("CLAVE_DEVICE") : s.device.c_str();
   const std::string key =
       std::string(named ? named : "") + "\n" + s.cache_dir + "\n" + std::to_string(s.n_threads);
-  auto &kept = registry().devices[key];
-  if ((*out = kept.lock())) return Error::Ok;
+  auto &devices = registry().devices;
+  if (const auto kept = devices.find(key); kept != devices.end())
+    if ((*out = kept->second.lock())) return Error::Ok;
   clave_delegate_device_options options = {};
   options.size = sizeof options;
   options.device = s.device.empty() ? nullptr : s.device.c_str();
@@ -147,7 +162,7 @@ Error open_device(const Settings &s, std::shared_ptr<Owned> *out) {
   clave_delegate_handle device;
   const clave_status st = plugin().open(&options, &device);
   if (st) return failed(st, "opening the device");
-  kept = *out = std::make_shared<Owned>(device, plugin().close);
+  devices[key] = *out = std::make_shared<Owned>(device, plugin().close);
   return Error::Ok;
 }
 
@@ -164,7 +179,7 @@ et_timestamp_t ticks_of(int64_t ns) {
 }
 
 // Nodes go by their names, which are those of the graph that was lowered; copies by what they are.
-void log_event(void *ctx, const clave_delegate_event *e) {
+void log_event(void *ctx, const clave_delegate_event *e) try {
   const Instance &instance = *static_cast<const Instance *>(ctx);
   if (!instance.tracer) return;
   const bool is_named = e->kind == CLAVE_DELEGATE_EVENT_NODE && e->name && *e->name;
@@ -172,6 +187,7 @@ void log_event(void *ctx, const clave_delegate_event *e) {
   instance.tracer->log_profiling_delegate(
       is_named ? e->name : e->op, executorch::runtime::kUnsetDelegateDebugIntId,
       ticks_of(e->start_ns), ticks_of(e->end_ns), metadata.data(), metadata.size());
+} catch (const std::exception &) {  // the event is lost
 }
 
 Error create_instance(const Settings &s, std::shared_ptr<Instance> &made) {
@@ -203,14 +219,14 @@ const void *identity_of(const NamedDataMap &map, const std::string &key) {
   return nullptr;
 }
 
-std::vector<std::shared_ptr<Instance>> instances_of(const void *identity) {
+std::vector<std::shared_ptr<Instance>> instances_of(const void *identity, const std::string &key) {
   std::vector<std::shared_ptr<Instance>> found;
   auto &all = registry().instances;
   for (size_t i = all.size(); i-- > 0;) {
     auto instance = all[i].lock();
     if (!instance)
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-    else if (instance->identity == identity)
+    else if (instance->identity == identity && instance->key == key)
       found.insert(found.begin(), instance);
   }
   return found;
@@ -257,7 +273,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
   const void *identity = identity_of(map, key);
   if (!identity) return failed(Error::NotFound, "the .pte has no program " + key);
   std::lock_guard<std::mutex> lock(registry().mutex);
-  const auto others = instances_of(identity);
+  const auto others = instances_of(identity, key);
   for (const auto &other : others)
     if (other->settings == settings && other->methods.insert(method).second) {
       *out = other;
@@ -265,6 +281,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
     }
   auto made = std::make_shared<Instance>();
   made->identity = identity;
+  made->key = key;
   made->settings = settings;
   made->methods = {method};
   if (!others.empty()) made->program = others[0]->program;

@@ -56,7 +56,8 @@ struct Instance {
   std::mutex mutex;
   std::set<std::string> methods;  // those that have it; of the registry's mutex
   executorch::runtime::EventTracer *tracer = nullptr;  // of the call under way
-  const void *identity = nullptr;                      // of the loaded .pte and the program in it
+  const void *identity = nullptr;                      // of the loaded .pte
+  std::string key;                                     // of the program in it
   clave_delegate_handle handle() const { return owned->handle; }
 };
 

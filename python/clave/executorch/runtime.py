@@ -26,10 +26,10 @@ def _path() -> str:
 
 @functools.cache
 def _library() -> C.CDLL:
-    importlib.import_module("executorch.extension.pybindings.portable_lib")  # brings what ours is linked with
     try:
+        importlib.import_module("executorch.extension.pybindings.portable_lib")  # brings what ours is linked with
         return C.CDLL(_path())
-    except OSError as e:
+    except (ImportError, OSError) as e:
         wanted = "`make executorch` builds it in a checkout; CLAVE_EXECUTORCH_LIBRARY names one elsewhere"
         raise Error(f"{_NAME} cannot be loaded ({e}): {wanted}", Code.UNSUPPORTED) from e
 

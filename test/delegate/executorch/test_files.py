@@ -6,8 +6,8 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from executorch.runtime import Runtime
 from lowering import assert_same, delegates, error_of, load, lower, program_in
 from torch import nn
 
-from clave.executorch import ClavePartitioner, last_error
+from clave.executorch import ClavePartitioner
 
 SUITE = "executorch.backends.test.suite.operators"
 
@@ -171,24 +171,21 @@ c.register()
 
 @pytest.mark.by_turn(9)
 def test_threads_load_and_run():
-    """Programs of their own in four threads, and one program's methods, which take turns."""
+    """Programs of their own in four threads, and four methods of one program, which take turns."""
     x, module = torch.rand(2, 8), Net()
     edge, _ = lower(module, (x,))
-    file, expected, wrong = edge.to_executorch().buffer, module(x).detach(), []
+    file, expected = edge.to_executorch().buffer, module(x).detach()
+    program = Runtime.get().load_program(file)
+    shared = [program.load_method("forward") for _ in range(4)]
 
-    def work():
+    def work(method):
         for _ in range(5):
-            method = Runtime.get().load_program(file).load_method("forward")
             for _ in range(5):
-                if not torch.allclose(method.execute((x,))[0], expected, atol=1e-5):
-                    wrong.append(last_error())
+                torch.testing.assert_close(method.execute((x,))[0], expected, rtol=1e-5, atol=1e-5)
+            method = Runtime.get().load_program(file).load_method("forward")
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, shared)) == [None] * 4
 
 
 @pytest.mark.by_turn(15)

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import ROOT
+from executorch.exir import to_edge_transform_and_lower
 from lowering import assert_same, check, delegates, error_of, load, lower, ops_in
 from torch import nn
 from torch.export import Dim
@@ -52,6 +53,16 @@ def test_digits_are_one_part_and_what_export_makes_of_them():
     (part,) = check(net, (x,), (torch.rand(3, 1, 28, 28),))
     plain = clave.export(net, (x,)).schema
     assert sorted(ops_in(part)) == sorted(type(i.op).__name__ for c in plain.chains for i in c.instructions)
+
+
+def test_partitioners_of_other_settings_have_programs_of_their_own():
+    """A .pte with two programs whose methods have one name, with like arguments."""
+    chain, x = nn.Sequential(nn.Linear(8, 8), Of(torch.exp), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
+    partitioners = [ClavePartitioner(n_threads=1, leave=[torch.ops.aten.exp]), ClavePartitioner()]
+    edge = to_edge_transform_and_lower(torch.export.export(chain, (x,)), partitioner=partitioners)
+    parts, own = delegates(edge)
+    assert own == [] and len({p.processed_bytes.split(b"\n")[1] for p in parts}) == 2
+    assert_same(load(edge).execute((x,)), chain(x).detach())
 
 
 @pytest.mark.by_turn(5)

@@ -88,8 +88,10 @@ static int write_text(const clave_llm *llm, clave_llm_conversation *talk) {
 
 static int run_text(const model *m, const kernel_runs *r) {
   const clave_llm_options o = {.size = sizeof o};
-  const clave_session_options s = {
-      .size = sizeof s, .allow_custom_kernels = m->allow_custom_kernels, .progress = show_steps};
+  const clave_session_options s = {.size = sizeof s,
+                                   .allow_custom_kernels = m->allow_custom_kernels,
+                                   .progress = show_steps,
+                                   .cancel = m->cancel};
   const clave_llm_conversation_options talks = {
       .size = sizeof talks, .session = &s, .ignore_stop_ids = true};
   clave_llm *llm = NULL;

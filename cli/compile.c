@@ -181,7 +181,9 @@ static int run_first(const compile_arguments *a, model *m) {
   TRY_EXIT(open_device(&with, m));
   if (strcmp(m->device_info.kind, "opencl") != 0)
     return fail("--binaries: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
-  return run_kernels(m, &r);
+  m->cancel = is_interrupted;
+  const int result = run_kernels(m, &r);
+  return is_interrupted(NULL) ? interrupted_exit() : result;
 }
 
 static int compile_model(const compile_arguments *a, model *m, page *out) {

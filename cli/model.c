@@ -73,7 +73,8 @@ int open_session(model *m, session_kind kind) {
                                    .seed = m->seed,
                                    .warm_up = m->warm_up,
                                    .allow_custom_kernels = m->allow_custom_kernels,
-                                   .progress = show_steps};
+                                   .progress = show_steps,
+                                   .cancel = m->cancel};
   show_progress("preparing");
   TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));
   clear_progress();

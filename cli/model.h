@@ -63,6 +63,7 @@ typedef struct model {
   uint64_t seed; /* of the session, set before it is opened, as is warm_up */
   clave_warm_up warm_up;
   bool allow_custom_kernels; /* as the device was opened */
+  bool (*cancel)(void *ctx); /* of sessions' runs; NULL: none */
 } model;
 
 int read_warm_up(const model_arguments *a, clave_warm_up *out) CHECK;

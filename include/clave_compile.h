@@ -45,9 +45,10 @@ typedef struct clave_compile_options {
                                  linked (.o); needs `library`; implies static_memory */
   const char *kernel_folder;  /* X.c and X.h there take the place of those of that name among the
                                  sources of kernels that are used; or NULL */
-  bool verify;                /* `PATH --verify` compares results of drawn inputs with a session's,
-                                 which are computed now; the SHA-256 of each is kept. Integers and
-                                 booleans are drawn as zeros */
+  bool verify;                /* `PATH --verify` (a library: NAME_verify) compares results of drawn
+                                 inputs with a session's, which are computed now; the SHA-256 of
+                                 each is kept, for opencl the elements, which are compared but for
+                                 rounding. Integers and booleans are drawn as zeros */
   const char *sbom;          /* a file that gets what went in, as a CycloneDX 1.5 document, when all
                                 else is there; NULL: none */
   bool (*cancel)(void *ctx); /* asked while files are compiled, where a signal comes too; true ends

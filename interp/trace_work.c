@@ -119,8 +119,12 @@ static clave_status write_shapes(const node *n, char **out) {
       any = true;
     }
   }
-  *out = t.data;
-  return text_status(&t);
+  clave_status st = text_status(&t);
+  if (st)
+    text_free(&t);
+  else
+    *out = t.data;
+  return st;
 }
 
 /* What it is computed in: a Matmul with a weight of F16 in F32, as its a. */

@@ -28,7 +28,8 @@ clave_status carried_device(const char *device, const char *said, const char *fr
         "%s is '%s'; this %s runs on OpenCL devices alone: opencl, opencl:N or opencl:TEXT", from,
         said, form());
   if (said && *said) *out = said;
-  if (!getenv("PATH")) environment_set("PATH", "/usr/bin:/bin"); /* PoCL looks for its linker */
+  /* PoCL looks for its linker. A library leaves its process' environment alone. */
+  if (!carried.is_library && !getenv("PATH")) environment_set("PATH", "/usr/bin:/bin");
   const char *hint = clave_devices_hint();
   return carried_why(device, hint ? status_new(STATUS_DEVICE, "%s", hint) : NULL);
 }

@@ -238,8 +238,10 @@ clave_status model_run(model *m, int method, const model_value *inputs, model_va
   const model_method *of = &m->methods[method];
   for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(m, method, i, &inputs[i]));
   TRY(carried_status(clave_session_run(m->session, of->name)));
+  clave_tensor t;
+  for (int i = 0; i < of->n_outputs; i++) /* all of them are there, or none is given */
+    TRY(carried_status(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
   for (int i = 0; i < of->n_outputs; i++) {
-    clave_tensor t;
     TRY(carried_status(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
     outputs[i].data = t.data;
     memcpy(outputs[i].dims, t.dims, sizeof outputs[i].dims);

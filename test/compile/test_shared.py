@@ -287,7 +287,7 @@ def test_a_story(tmp_path, target):
 
 
 def test_a_chat(tmp_path):
-    """Turn by turn, a system message ahead of it."""
+    """Turn by turn."""
     program = clave.load(TINYLM)
     program.metadata = {
         "llm": {

@@ -259,6 +259,7 @@ clave_status session_run(session *s, uint32_t index) {
   r.state->has_run = false;
   clave_status st = run_method(&r);
   r.state->has_run = st == NULL;
+  r.state->has_failed = st != NULL;
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
 }
 

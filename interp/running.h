@@ -73,6 +73,7 @@ typedef struct method_state {
   scalar_value *items;              /* owned: what Items outside of bodies gave in the last run */
   uint32_t n_items;
   size_t cap_items;
+  bool has_failed;  /* the last run, after it gave these */
   bool is_prepared; /* once, up to its end */
 } method_state;
 

@@ -85,10 +85,12 @@ static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_val
   return NULL;
 }
 
-/* Begins to make the device ready for these sizes, and for what the last run read from data. */
+/* Begins to make the device ready for these sizes, and for what the last run read from data. What
+ * a failed run read leads nowhere: the next one that ends well says what is needed. */
 static clave_status begin_work(warm_up *w, const session *answers, uint32_t index,
                                const scalar_value *values) {
   const method_state *last = &answers->methods[index];
+  if (last->has_failed && last->n_items) return NULL;
   TRY(session_match_sizes(w->device, answers));
   TRY(copy_values(values, answers->prog->ir.values.count, &w->sizes.values));
   TRY(copy_values(last->items, last->n_items, &w->sizes.items));

@@ -351,6 +351,32 @@ static void bad_inputs_change_nothing(void **state) {
   close_walk(o);
 }
 
+/* A run that fails at what it read from data says not what the device needs: whatever runs fail
+ * between those that end well, the latter are what is prepared. */
+static void failed_runs_are_not_prepared(void **state) {
+  (void)state;
+  const int64_t bad = 10;
+  const host_tensor k = {.t = {.type = DTYPE_I64}, .data = (void *)&bad};
+  opened *o = open_walk();
+  held.is_open = true;
+  set_inputs(o, o->answers, 3, 5);
+  good(session_set_input(o->answers, 0, 1, &k));
+  warm_up_step(o->w, &o->answers, 0);
+  clave_status st = session_run(o->answers, 0);
+  assert_int_equal(status_code_of(st), STATUS_INVALID);
+  status_free(st);
+  wait_for(&held.n_built, 1);
+  (void)usleep(5000);
+  set_inputs(o, o->answers, 3, 5);
+  warm_up_step(o->w, &o->answers, 0);
+  (void)usleep(5000);
+  assert_int_equal(held.n_builds, 1);
+  good(session_run(o->answers, 0));
+  good(session_copy_state(o->alone, o->answers));
+  run_until_moved(o, 3, 5);
+  close_walk(o);
+}
+
 static void destroying_stops_it(void **state) {
   (void)state;
   opened *o = open_walk();
@@ -374,6 +400,7 @@ int main(void) {
       cmocka_unit_test(errors_leave_it_on_the_cpu),
       cmocka_unit_test(ops_that_do_not_build_move),
       cmocka_unit_test(bad_inputs_change_nothing),
+      cmocka_unit_test(failed_runs_are_not_prepared),
       cmocka_unit_test(destroying_stops_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,11 +75,6 @@ static int time_run(const model *m, const input_set *inputs, double *ms) {
   return EXIT_GOOD;
 }
 
-static int compare_times(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static int time_runs(const bench_arguments *a, const model *m, const input_set *inputs,
                      double *times, measures *out) {
   double ignored;
@@ -90,10 +85,9 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
   for (int64_t i = 1; i < a->warmup; i++) TRY_EXIT(time_run(m, inputs, &ignored));
   for (size_t i = 0; i < n; i++) TRY_EXIT(time_run(m, inputs, &times[i]));
   clear_progress();
-  qsort(times, n, sizeof *times, compare_times);
+  out->median_ms = sort_to_median(times, n);
   out->min_ms = times[0];
   out->max_ms = times[n - 1];
-  out->median_ms = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
   return EXIT_GOOD;
 }
 

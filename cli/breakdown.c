@@ -29,11 +29,16 @@ void free_breakdown(breakdown *b) {
   *b = (breakdown){0};
 }
 
+typedef struct interval {
+  double start, end; /* ns */
+} interval;
+
 /* A run that is being added. */
 typedef struct collector {
   breakdown *b;
   uint32_t run, guess; /* guess: the row that comes next if this run goes as the last */
-  double busy, busy_until;
+  interval *busy;      /* owned: when a device worked, in no order */
+  size_t n_busy, cap_busy;
   bool no_memory;
 } collector;
 
@@ -74,12 +79,13 @@ static work_row *find_row(collector *c, const clave_timing *t) {
 static void add_timing(void *ctx, const clave_timing *t) {
   collector *c = ctx;
   work_row *r = c->no_memory ? NULL : find_row(c, t);
-  const double start = (double)t->start_ns, end = (double)t->end_ns;
-  if (!r) {
+  const interval busy = {(double)t->start_ns, (double)t->end_ns};
+  if (!r || !array_reserve(&c->busy, &c->cap_busy, c->n_busy + 1, sizeof busy)) {
     c->no_memory = true;
     return;
   }
-  r->times[c->run] += end - start;
+  c->busy[c->n_busy++] = busy;
+  r->times[c->run] += busy.end - busy.start;
   r->shapes_vary |= strcmp(r->shapes, t->shapes) != 0;
   r->count++;
   r->flops = t->flops < 0 || r->flops < 0 ? -1 : r->flops + t->flops;
@@ -87,8 +93,22 @@ static void add_timing(void *ctx, const clave_timing *t) {
   r->compute += t->compute_ns;
   r->memory += t->memory_ns;
   r->limit += fmax(t->compute_ns, t->memory_ns);
-  if (end > c->busy_until) c->busy += end - fmax(start, c->busy_until);
-  c->busy_until = fmax(c->busy_until, end);
+}
+
+static int compare_starts(const void *a, const void *b) {
+  const interval *x = a, *y = b;
+  return (x->start > y->start) - (x->start < y->start);
+}
+
+/* How long any device worked, in ns: two may at once. */
+static double busy_time(interval *all, size_t n) {
+  double sum = 0, until = 0;
+  if (n) qsort(all, n, sizeof *all, compare_starts);
+  for (size_t i = 0; i < n; i++) {
+    if (all[i].end > until) sum += all[i].end - fmax(all[i].start, until);
+    until = fmax(until, all[i].end);
+  }
+  return sum;
 }
 
 /* Runs do the same but for what data decides: what is told is the last one's. */
@@ -116,21 +136,12 @@ static int add_run(const model *m, const input_set *inputs, uint32_t run, breakd
   collector c = {.b = out, .run = run};
   TRY_EXIT(run_once(m, inputs, &ms));
   begin_run(out);
-  TRY_STATUS(clave_session_timings(m->session, add_timing, &c));
-  if (c.no_memory) return fail_memory();
+  clave_status status = clave_session_timings(m->session, add_timing, &c);
   out->runs[run] = ms * 1e6;
-  out->gaps[run] = fmax(0, ms * 1e6 - c.busy);
-  return EXIT_GOOD;
-}
-
-static int compare_numbers(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_of(double *values, uint32_t n) {
-  qsort(values, n, sizeof *values, compare_numbers);
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+  out->gaps[run] = fmax(0, ms * 1e6 - busy_time(c.busy, c.n_busy));
+  free(c.busy);
+  TRY_STATUS(status);
+  return c.no_memory ? fail_memory() : EXIT_GOOD;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -142,10 +153,10 @@ static int compare_rows(const void *a, const void *b) {
 
 /* Medians, so that a run that waited counts nowhere; they add up to the whole by what it is. */
 static void sum_up(breakdown *b) {
-  b->clock = median_of(b->runs, b->n_runs);
-  b->total = b->between = median_of(b->gaps, b->n_runs);
+  b->clock = sort_to_median(b->runs, b->n_runs);
+  b->total = b->between = sort_to_median(b->gaps, b->n_runs);
   for (uint32_t i = 0; i < b->n_rows; i++) {
-    b->rows[i].ns = median_of(b->rows[i].times, b->n_runs);
+    b->rows[i].ns = sort_to_median(b->rows[i].times, b->n_runs);
     b->total += b->rows[i].ns;
   }
   if (b->n_rows) qsort(b->rows, b->n_rows, sizeof *b->rows, compare_rows);
@@ -181,7 +192,7 @@ static int measure_on(const model *m, const char *name, clave_dtype dtype, doubl
   return code;
 }
 
-/* Once for a device and a dtype; the device's bandwidth once. */
+/* Once for a device and a dtype, whether it can be measured or not; the device's bandwidth once. */
 static int need_peak(const model *m, const char *device, clave_dtype dtype, breakdown *b) {
   double bandwidth = 0;
   for (size_t i = 0; i < b->n_peaks; i++) {
@@ -193,8 +204,17 @@ static int need_peak(const model *m, const char *device, clave_dtype dtype, brea
     return fail_memory();
   clave_peak *p = &b->peaks[b->n_peaks];
   TRY_EXIT(measure_on(m, device, dtype, &bandwidth, p));
-  if (p->flops_a_second > 0 || dtype == CLAVE_F32) b->n_peaks++;
+  b->n_peaks++;
   return EXIT_GOOD;
+}
+
+/* A dtype that a device does not multiply has no peak of its own; with F32 comes the bandwidth. */
+static void drop_unknown_peaks(breakdown *b) {
+  size_t kept = 0;
+  for (size_t i = 0; i < b->n_peaks; i++)
+    if (b->peaks[i].flops_a_second > 0 || b->peaks[i].dtype == CLAVE_F32)
+      b->peaks[kept++] = b->peaks[i];
+  b->n_peaks = kept;
 }
 
 static bool has_product(clave_dtype dtype) {
@@ -212,6 +232,7 @@ static int measure_peaks(const model *m, breakdown *b) {
     if (r->kind == CLAVE_TIMING_NODE && r->flops > 0 && has_product(r->dtype))
       TRY_EXIT(need_peak(m, r->device, r->dtype, b));
   }
+  drop_unknown_peaks(b);
   TRY_STATUS(clave_session_set_peaks(m->session, b->peaks, b->n_peaks));
   clear_progress();
   return EXIT_GOOD;

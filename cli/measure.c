@@ -2,6 +2,7 @@
 #include "cli/measure.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 double read_clock(void) {
@@ -19,4 +20,14 @@ double measure_peak(void) {
     if (sscanf(line, "VmHWM: %lf", &kb) == 1) break;
   if (f) (void)fclose(f);
   return kb * 1024 / 1e6;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double sort_to_median(double *values, size_t n) {
+  qsort(values, n, sizeof *values, compare_numbers);
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

@@ -255,7 +255,6 @@ clave_status trace_finish(session *s) STATUS_CHECK;  /* device times of a finish
 /* ---- trace_work.c ---- */
 /* What a command is about to do, in its event, which is the session's or to be freed. */
 clave_status trace_note(const running *r, const command *c, trace_event *out) STATUS_CHECK;
-void trace_free_values(trace_event *e);
 /* Before anybody reads what events did, and before the session gets another executable. */
 clave_status trace_settle(session *s) STATUS_CHECK;
 void trace_clear(session *s); /* forgets the events */

@@ -10,10 +10,8 @@
 /* Values of an operand, on their way from the device while it works. */
 struct traced_values {
   traced_values *next;
-  uint32_t tid;
-  dtype type;
-  int64_t n;
-  _Alignas(int64_t) char items[];
+  work_counts counts; /* its items are own, or those of an earlier event of the run */
+  _Alignas(int64_t) char own[];
 };
 
 /* ---------------------------------------------------------------- while it runs */
@@ -29,19 +27,37 @@ static clave_status hold_schedule(session *s, schedule *p) {
   return NULL;
 }
 
+static bool is_input(const ir_method *m, uint32_t tid) {
+  for (uint32_t i = 0; i < m->inputs.count; i++)
+    if (m->inputs.items[i].tensor == tid) return true;
+  return false;
+}
+
+/* What an earlier command of the run was given of an input: nothing writes one. */
+static const work_counts *find_noted(const running *r, uint32_t tid) {
+  if (!is_input(r->g->method, tid)) return NULL;
+  for (uint32_t i = r->s->n_events; i-- > 0;)
+    for (const traced_values *v = r->s->events[i].values; v; v = v->next)
+      if (v->counts.tid == tid) return &v->counts;
+  return NULL;
+}
+
 static clave_status note_values(const running *r, const command *c, uint32_t tid,
                                 trace_event *out) {
   const bound_tensor *b = &r->b->bound[c->backend][tid];
   const int64_t n = tensor_numel(&b->t);
   const size_t size = dtype_size(b->t.type);
   if (n == 0 || !tensor_is_contiguous(&b->t)) return NULL;
-  traced_values *v = malloc(sizeof *v + (size_t)n * size);
+  const work_counts *noted = find_noted(r, tid);
+  traced_values *v = malloc(sizeof *v + (noted ? 0 : (size_t)n * size));
   if (!v) return status_no_memory();
-  *v = (traced_values){.next = out->values, .tid = tid, .type = b->t.type, .n = n};
+  v->next = out->values;
+  v->counts = noted ? *noted : (work_counts){tid, b->t.type, n, v->own};
   out->values = v;
+  if (noted) return NULL;
   stream *q = r->s->streams[c->backend];
   return q->owner->vt->enqueue_read(q, b->buf, b->buffer_offset + (size_t)b->t.offset * size,
-                                    v->items, (size_t)n * size);
+                                    v->own, (size_t)n * size);
 }
 
 static clave_status note_run(const running *r, const command *c, trace_event *out) {
@@ -67,7 +83,7 @@ clave_status trace_note(const running *r, const command *c, trace_event *out) {
   return NULL;
 }
 
-void trace_free_values(trace_event *e) {
+static void free_values(trace_event *e) {
   for (traced_values *v = e->values, *next; v; v = next) {
     next = v->next;
     free(v);
@@ -77,7 +93,7 @@ void trace_free_values(trace_event *e) {
 
 void trace_clear(session *s) {
   for (uint32_t i = 0; i < s->n_events; i++) {
-    trace_free_values(&s->events[i]);
+    free_values(&s->events[i]);
     free(s->events[i].shapes);
   }
   for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
@@ -136,35 +152,48 @@ static dtype type_of_work(const node *n, rounding rounds) {
                                     : n->tensors[first].t.type;
 }
 
-enum { MOST_COUNTED = 4 }; /* operands of an op */
+/* What events are settled with. */
+typedef struct settling {
+  bound_tensor *tensors; /* owned: (slot_count) */
+  work_counts *counts;   /* owned: of one event's operands */
+  size_t n_counts, cap_counts;
+} settling;
 
-static clave_status settle_event(const session *s, bound_tensor *tensors, trace_event *e) {
+static clave_status list_counts(settling *w, const trace_event *e) {
+  w->n_counts = 0;
+  for (const traced_values *v = e->values; v; v = v->next) {
+    if (!array_reserve(&w->counts, &w->cap_counts, w->n_counts + 1, sizeof *w->counts))
+      return status_no_memory();
+    w->counts[w->n_counts++] = v->counts;
+  }
+  return NULL;
+}
+
+static clave_status settle_event(const session *s, settling *on, trace_event *e) {
   const ir_instruction *ins = &s->x->methods[e->method].g.instructions[e->instruction];
-  const node n = {.instruction = ins, .tensors = tensors, .values = e->p->values};
-  work_counts counts[MOST_COUNTED];
-  work_node w = {.node = &n, .counts = counts};
+  const node n = {.instruction = ins, .tensors = on->tensors, .values = e->p->values};
+  TRY(list_counts(on, e));
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    tensors[i.o.tid].t = tensor_in(e->p, &i.o);
-  for (const traced_values *v = e->values; v && w.n_counts < MOST_COUNTED; v = v->next)
-    counts[w.n_counts++] = (work_counts){v->tid, v->type, v->n, v->items};
-  const op_work work = measure_work(&w);
+    on->tensors[i.o.tid].t = tensor_in(e->p, &i.o);
+  const op_work work = measure_work(&(work_node){&n, on->counts, (int)on->n_counts});
   e->flops = work.flops;
   e->bytes = work.bytes;
   e->type = type_of_work(&n, e->rounds);
   TRY(write_shapes(&n, &e->shapes));
-  trace_free_values(e);
   e->p = NULL;
   return NULL;
 }
 
 clave_status trace_settle(session *s) {
   if (!s->n_traced) return NULL;
-  bound_tensor *tensors = calloc((size_t)slot_count(s->prog) + 1, sizeof *tensors);
-  clave_status st = tensors ? NULL : status_no_memory();
+  settling on = {.tensors = calloc((size_t)slot_count(s->prog) + 1, sizeof *on.tensors)};
+  clave_status st = on.tensors ? NULL : status_no_memory();
   for (uint32_t i = 0; i < s->n_events && !st; i++)
-    if (s->events[i].p) st = settle_event(s, tensors, &s->events[i]);
-  free(tensors);
+    if (s->events[i].p) st = settle_event(s, &on, &s->events[i]);
+  free(on.tensors);
+  free(on.counts);
   if (st) return st;
+  for (uint32_t i = 0; i < s->n_events; i++) free_values(&s->events[i]);
   for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
   s->n_traced = 0;
   return NULL;

@@ -67,8 +67,8 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   const uint8_t *entry;
   uint64_t bytes;
   size_t at = sizeof h;
-  if (size < sizeof h || (uintptr_t)data % 8)
-    return INVALID("kernel binaries: %zu bytes hold none", size);
+  if ((uintptr_t)data % 8) return INVALID("kernel binaries: they lie at no multiple of 8 bytes");
+  if (size < sizeof h) return INVALID("kernel binaries: %zu bytes hold none", size);
   memcpy(&h, data, sizeof h);
   if (memcmp(h.magic, magic, sizeof magic) != 0)
     return INVALID("kernel binaries: these are none of this version of clave");

@@ -9,7 +9,10 @@
 
 enum {
   BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
-  SLAB_ROWS = 516,       /* rows of a packed at once: their c tile fits the second-level cache */
+  SLAB_ROWS = 264,       /* rows of a packed at once: with their tile of c a block of k of them fits
+                            the second-level cache */
+  CHAINS_AT_ONCE = 4,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
+                            first-level cache */
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20,  /* the same where each thread packs its own */
   CACHED_A = 128 << 10,        /* elements of a that the second-level cache keeps */
@@ -26,10 +29,12 @@ typedef struct gemm_tiling {
   gemm_kernel kernel;
   int64_t height;  /* rows of a strip of a */
   size_t size;     /* bytes of an element of the compute type */
+  size_t b_size;   /* of an element of a panel of b */
   int64_t slab;    /* rows of a slab */
   int64_t block_n; /* columns of a task */
   int64_t block_m; /* rows of a task */
-  int64_t block_k;
+  int64_t chain_k; /* of k that are summed before they are added to c */
+  int64_t block_k; /* of k that are packed at once */
   int64_t at_once; /* columns whose blocks of k are multiplied in turns */
   int64_t work;    /* threads that it is worth */
   bool shared;     /* threads share a slab; else each has products of its own */
@@ -130,17 +135,25 @@ static strip_block provide_strips(const gemm_tiling *p, const packed_rows *a, in
   return (strip_block){to, kn * size};
 }
 
-/* Adds the products of kn of k, a panel of b with each strip of some rows. */
+/* Adds the products of kn of k, a panel of b with a strip. */
+static void multiply_strip(const gemm_tiling *p, const char *a, int64_t kn, const char *b,
+                           char *c) {
+  const int64_t height = p->height, size = (int64_t)p->size, b_size = (int64_t)p->b_size;
+  for (int64_t k = 0; k < kn; k += p->chain_k) {
+    const gemm_tile t = {.k = least(p->chain_k, kn - k),
+                         .a = a + k * height * size,
+                         .b = b + k * p->kernel.nr * b_size,
+                         .c = c,
+                         .ldc = p->block_n};
+    p->kernel.run(&t, (int)height);
+  }
+}
+
+/* The same with each strip of some rows. */
 static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t kn,
                            const void *b, char *c) {
-  for (int64_t i = 0; i < rows; i += p->height) {
-    const gemm_tile t = {.k = kn,
-                         .a = a.at + i * a.step,
-                         .b = b,
-                         .c = c + i * p->block_n * (int64_t)p->size,
-                         .ldc = p->block_n};
-    p->kernel.run(&t, (int)p->height);
-  }
+  for (int64_t i = 0; i < rows; i += p->height)
+    multiply_strip(p, a.at + i * a.step, kn, b, c + i * p->block_n * (int64_t)p->size);
 }
 
 /* Rows [m0, m0 + block_m) of a slab times columns [n0, n0 + block_n) of b. scratch: of
@@ -274,6 +287,7 @@ static gemm_tiling begin_tiling(const kgemm *g) {
   gemm_tiling p = {.g = g,
                    .kernel = g->kernel.run ? g->kernel : gemm_kernel_for(g->c, b),
                    .size = compute_size(g->c)};
+  p.b_size = g->b_is_packed ? dtype_size(g->b_type) : p.size;
   p.height = strip_height(g, &p.kernel);
   return p;
 }
@@ -288,7 +302,8 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
   gemm_tiling p = begin_tiling(g);
   int64_t multiplies = g->m * g->n * g->k;
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
-  p.block_k = least(GEMM_BLOCK_K * gemm_chains((int)p.height), g->k);
+  p.chain_k = GEMM_BLOCK_K * gemm_chains((int)p.height);
+  p.block_k = least(CHAINS_AT_ONCE * p.chain_k, g->k);
   p.at_once = columns_at_once(&p);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);

@@ -79,6 +79,8 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
 /* The steps of the node's epilogue, if it has one, behind its own commands. */
 clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
+/* The node's own commands do what its epilogue says. */
+void cpu_takes_epilogue(cpu_recorder *r);
 
 /* ---------------------------------------------------------------- the vtable's */
 

@@ -2,6 +2,7 @@
 #include "backend/cpu/winograd.h"
 
 #include "backend/cpu/kernels/winograd.h"
+#include "backend/cpu/tail.h"
 
 /* From so many channels on tiles keep to the bound that direct sums have (test_cpu_winograd.c),
  * which grows faster with the channels than what they are off by. */
@@ -60,7 +61,7 @@ int choose_winograd(cpu_recorder *r, const conv_form *f) {
   return conv_variants[cpu_choose(r, &all, &k, by_rule(f))].tile;
 }
 
-clave_status record_winograd(cpu_recorder *r, const conv_form *f, int tile) {
+clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f, int tile) {
   winograd_args p = {.x = cpu_operand(r, f->x).data,
                      .weight = cpu_operand(r, f->weight).data,
                      .bias = cpu_operand(r, f->bias).data,
@@ -75,7 +76,8 @@ clave_status record_winograd(cpu_recorder *r, const conv_form *f, int tile) {
                      .out_columns = f->dims[2].out,
                      .top = f->dims[1].padding,
                      .left = f->dims[2].padding,
-                     .tile = tile};
+                     .tile = tile,
+                     .tail = take_tail(r, n)};
   TRY(cpu_form(r,
                &(cpu_form_request){.kind = CPU_FORM_WINOGRAD,
                                    .x = f->weight,

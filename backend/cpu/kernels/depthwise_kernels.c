@@ -19,6 +19,8 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define TILE_FILL(x) \
   (vec4) { (x), (x), (x), (x) }
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
+#define TILE_MAX vec4_larger
+#define TILE_MIN vec4_smaller
 #define TILE_EVEN vec4_even
 #define TILE_ODD vec4_odd
 #include "backend/cpu/kernels/depthwise_tiles.h"
@@ -37,6 +39,8 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define TILE_LOAD _mm256_loadu_ps
 #define TILE_FILL(x) _mm256_set1_ps(x)
 #define TILE_ADD _mm256_fmadd_ps
+#define TILE_MAX _mm256_max_ps
+#define TILE_MIN _mm256_min_ps
 #define TILE_EVEN(a, b) HALF_AVX2(a, b, 0x88)
 #define TILE_ODD(a, b) HALF_AVX2(a, b, 0xDD)
 #include "backend/cpu/kernels/depthwise_tiles.h"
@@ -56,6 +60,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 half_avx512(__m512 a, __m512 b, int first) {
 #define TILE_LOAD _mm512_loadu_ps
 #define TILE_FILL(x) _mm512_set1_ps(x)
 #define TILE_ADD _mm512_fmadd_ps
+#define TILE_MAX _mm512_max_ps
+#define TILE_MIN _mm512_min_ps
 #define TILE_EVEN(a, b) half_avx512(a, b, 0)
 #define TILE_ODD(a, b) half_avx512(a, b, 1)
 #include "backend/cpu/kernels/depthwise_tiles.h"

@@ -269,6 +269,11 @@ static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
   return (g->m + strips - 1) / strips;
 }
 
+int64_t gemm_strip_height(const kgemm *g) {
+  const gemm_kernel kernel = gemm_kernel_for(g->c, DTYPE_F32);
+  return strip_height(g, &kernel);
+}
+
 static gemm_tiling begin_tiling(const kgemm *g) {
   dtype b = g->b_is_packed ? g->b_type : DTYPE_F32;
   gemm_tiling p = {.g = g,

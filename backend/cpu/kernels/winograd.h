@@ -4,6 +4,7 @@
  * Which bits a result has depends on `tile` and the processor alone. Errors are relative to the
  * largest inputs of a tile, not of an output (docs/performance.md); a tile in which an output is no
  * finite number is computed directly. */
+#include "backend/cpu/kernels/conv_tail.h"
 #include "base/kernel.h"
 
 enum { WINOGRAD_SIDE = 3, WINOGRAD_MOST = 4 };
@@ -18,6 +19,7 @@ typedef struct winograd_args {
   int64_t in_rows, in_columns, out_rows, out_columns;
   int64_t top, left; /* padding */
   int32_t tile;      /* rows and columns of outputs that are made at once: 2 or 4 */
+  conv_tail tail;
 } winograd_args;
 
 KERNEL(winograd, winograd_args);

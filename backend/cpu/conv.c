@@ -3,6 +3,7 @@
 
 #include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/conv.h"
+#include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer.h"
 #include "backend/cpu/tail.h"
 #include "backend/cpu/winograd.h"
@@ -84,9 +85,23 @@ static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
                                     .encoding = p->encoding});
 }
 
+/* With outputs in lanes. */
+static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  p->is_packed = true;
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_CONV_DIRECT,
+                                   .x = f->weight,
+                                   .size = {f->groups, 0, 0},
+                                   .k = &kernel_conv_direct_pack,
+                                   .args = p},
+               &p->packed));
+  return cpu_launch(r, conv_direct, p);
+}
+
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
   if (conv_takes_tail(&p)) p.tail = take_tail(r, n);
+  if (conv_is_direct(&p) && cpu_takes_form(r, f->weight)) return record_direct(r, f, &p);
   TRY(pack_weight(r, f, &p));
   p.cut = cut_product(r, &p);
   return cpu_launch(r, conv, &p);

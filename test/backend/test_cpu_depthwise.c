@@ -37,7 +37,8 @@ static conv_args form(int64_t images, int64_t groups, int64_t outputs, kconv_dim
                      .groups = groups,
                      .channels = 1,
                      .outputs = outputs,
-                     .dims = {dim_of(1, 1, 1, 0, 0), rows, columns}};
+                     .dims = {dim_of(1, 1, 1, 0, 0), rows, columns},
+                     .tail = conv_tail_none};
 }
 
 /* x on its own, so that a read beyond its end is found. */

@@ -107,7 +107,8 @@ static void run_direct(const winograd_args *p) {
                  .channels = p->channels,
                  .outputs = p->outputs,
                  .dims = {dim_of(1, 1, 1, 0), dim_of(p->in_rows, p->out_rows, 3, p->top),
-                          dim_of(p->in_columns, p->out_columns, 3, p->left)}};
+                          dim_of(p->in_columns, p->out_columns, 3, p->left)},
+                 .tail = conv_tail_none};
   run(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
 }
 
@@ -144,10 +145,12 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
                          .weight = weight,
                          .bias = bias,
                          .out = out,
+                         .weight_type = DTYPE_F32,
                          .images = images,
                          .groups = groups,
                          .channels = channels,
-                         .outputs = outputs};
+                         .outputs = outputs,
+                         .tail = conv_tail_none};
 }
 
 /* Padded by `top` and `left` in front, by `bottom` and `right` behind. */

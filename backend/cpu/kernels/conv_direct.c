@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/conv_weight.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
@@ -17,16 +18,15 @@ enum {
   SMALL_PLANE = 64,  /* positions that fill columns of gemm.c badly */
   WORK = 256 * 1024, /* multiplications that are worth waking a thread up */
   COPY_WORK = 64 * 1024,
-  PACK_GRAIN = 4
+  PACK_GRAIN = 1, /* panels */
+  PACK_K = 64,
+  MOST_LANES = 32
 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 bool conv_is_direct(const conv_args *p) {
   bool strides = false, windows = false;
-  if (p->type != DTYPE_F32 || p->weight_type != DTYPE_F32 || p->transposed || p->encoding.kind ||
-      p->outputs < LEAST_OUTPUTS || (p->groups > 1 && p->channels == 1))
+  if (p->type != DTYPE_F32 || p->transposed || p->outputs < LEAST_OUTPUTS ||
+      (p->groups > 1 && p->channels == 1))
     return false;
   for (int d = 0; d < CONV_DIMS; d++) {
     strides |= p->dims[d].stride > 1;
@@ -72,13 +72,13 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
   t.cells = cell_count(&t.part);
   t.taps = tap_count(&t.part);
   t.k = p->channels * t.taps;
-  t.panels = parts_of(p->outputs, t.kernel.nr);
-  const int64_t tasks = parts_of(t.cells, MOST_CELLS), wanted = 2 * ctx->n_threads;
+  t.panels = ceil_div(p->outputs, t.kernel.nr);
+  const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = 2 * ctx->n_threads;
   t.chunks = tasks;
   if (p->groups * t.panels * tasks < wanted && p->groups * t.panels > 0)
-    t.chunks = parts_of(wanted, p->groups * t.panels);
-  t.chunk = parts_of(t.cells, t.chunks > 0 ? t.chunks : 1);
-  t.chunks = t.chunk > 0 ? parts_of(t.cells, t.chunk) : 0;
+    t.chunks = ceil_div(wanted, p->groups * t.panels);
+  t.chunk = ceil_div(t.cells, t.chunks > 0 ? t.chunks : 1);
+  t.chunks = t.chunk > 0 ? ceil_div(t.cells, t.chunk) : 0;
   return t;
 }
 
@@ -152,8 +152,8 @@ static const float *first_input(const direct *t, int64_t group, const int64_t ce
 /* Neighbouring positions of one row that a tile has, of at most n: as many as all tiles of the row
  * have, about. */
 static int64_t tile_rows(const direct *t, int64_t n) {
-  const int64_t tiles = parts_of(n, t->kernel.mr);
-  return parts_of(n, tiles);
+  const int64_t tiles = ceil_div(n, t->kernel.mr);
+  return ceil_div(n, tiles);
 }
 
 /* Sums (cells, nr) of positions [at, at + n), of kn of k. */
@@ -260,11 +260,24 @@ typedef struct packing {
 static packing packing_of(const conv_args *p) {
   const int64_t nr = direct_kernel_for(p->outputs <= FEW).nr;
   return (packing){
-      .p = p, .nr = nr, .panels = parts_of(p->outputs, nr), .k = p->channels * kernel_size(p)};
+      .p = p, .nr = nr, .panels = ceil_div(p->outputs, nr), .k = p->channels * kernel_size(p)};
 }
 
 static size_t packed_bytes(const packing *k) {
   return (size_t)(k->p->groups * k->panels * k->k * k->nr) * sizeof(float);
+}
+
+/* Some of k of a panel's outputs at a time. */
+static void pack_panel(const packing *k, int64_t first, int64_t lanes, float *to) {
+  const conv_args *p = k->p;
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, k->k};
+  float some[MOST_LANES * PACK_K];
+  for (int64_t at = 0; at < k->k; at += PACK_K) {
+    const int64_t n = least(PACK_K, k->k - at);
+    for (int64_t lane = 0; lane < lanes; lane++)
+      conv_weight_load(&all, first + lane, at, n, some + lane * PACK_K);
+    gemm_pack_strided(COMPUTE_F32, DTYPE_F32, some, PACK_K, 1, lanes, n, k->nr, to + at * k->nr);
+  }
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
@@ -272,10 +285,9 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t group = i / k->panels, first = i % k->panels * k->nr;
     const int64_t lanes = least(k->nr, k->p->outputs - first);
-    const float *from = (const float *)k->p->weight + (group * k->p->outputs + first) * k->k;
     float *to = k->to + i * k->k * k->nr;
     if (lanes < k->nr) memset(to, 0, (size_t)(k->k * k->nr) * sizeof *to);
-    gemm_pack_strided(COMPUTE_F32, DTYPE_F32, from, k->k, 1, lanes, k->k, k->nr, to);
+    pack_panel(k, group * k->p->outputs + first, lanes, to);
   }
 }
 

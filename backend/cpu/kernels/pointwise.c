@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/pointwise.h"
 
 #include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/pointwise_kernels.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -11,9 +12,6 @@ enum {
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   WORK = 256 * 1024          /* multiplications that are worth waking a thread up */
 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 /* How a convolution is cut. */
 typedef struct cutting {
@@ -45,14 +43,14 @@ static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g
                .half = pointwise_kernel_for(true),
                .cells = cell_count(a),
                .height = gemm_strip_height(g)};
-  c.strips = parts_of(g->m, c.height);
+  c.strips = ceil_div(g->m, c.height);
   const int64_t panels = c.cells / c.whole.nr, products = a->p->images * g->batch;
   const int64_t wanted = 2 * ctx->n_threads;
-  c.across = parts_of(panels, TASK_PANELS);
-  if (products * c.across < wanted) c.down = parts_of(wanted, products * c.across);
+  c.across = ceil_div(panels, TASK_PANELS);
+  if (products * c.across < wanted) c.down = ceil_div(wanted, products * c.across);
   c.down = c.down < 1 ? 1 : least(c.down, c.strips);
   if (c.down == 1 && c.across > 1)
-    c.across = least(panels, parts_of(c.across, ctx->n_threads) * ctx->n_threads);
+    c.across = least(panels, ceil_div(c.across, ctx->n_threads) * ctx->n_threads);
   return c;
 }
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/conv_weight.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
@@ -26,9 +28,6 @@ enum {
   WORK = 256 * 1024,       /* multiplications that are worth waking a thread up */
   PACK_GRAIN = 4           /* panels' channels */
 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 typedef struct tiling {
   const winograd_args *p;
@@ -65,9 +64,9 @@ static size_t task_bytes(const tiling *t) { return larger(input_bytes(t), sum_by
 
 /* Equal parts of n, a multiple of `of` in number. */
 static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
-  int64_t parts = parts_of(n, most);
-  parts = parts_of(parts, of) * of;
-  return parts_of(n, parts > 0 ? parts : 1);
+  int64_t parts = ceil_div(n, most);
+  parts = ceil_div(parts, of) * of;
+  return ceil_div(n, parts > 0 ? parts : 1);
 }
 
 /* Whose factors the second-level caches of so many threads keep. */
@@ -79,18 +78,18 @@ static int64_t most_tiles(const tiling *t, int64_t n_threads) {
 
 /* Few enough that there is a task of a panel for each thread. */
 static int64_t most_of_task(const tiling *t, int64_t n_threads) {
-  int64_t parts = parts_of(n_threads, t->panels > 0 ? t->panels : 1);
-  int64_t most = parts_of(t->block, parts);
+  int64_t parts = ceil_div(n_threads, t->panels > 0 ? t->panels : 1);
+  int64_t most = ceil_div(t->block, parts);
   return least(PART, most < LEAST_PART ? LEAST_PART : most);
 }
 
 static tiling plan_tiling(const kernel_context *ctx, const winograd_args *p) {
   tiling t = {.p = p, .kernel = winograd_kernel_for(p->tile), .m = p->tile, .n = p->tile + 2};
-  t.rows = parts_of(p->out_rows, t.m);
-  t.columns = parts_of(p->out_columns, t.m);
+  t.rows = ceil_div(p->out_rows, t.m);
+  t.columns = ceil_div(p->out_columns, t.m);
   t.tiles = p->images * t.rows * t.columns;
-  t.blocks = parts_of(p->channels, LANES);
-  t.panels = parts_of(p->outputs, t.kernel.nr);
+  t.blocks = ceil_div(p->channels, LANES);
+  t.panels = ceil_div(p->outputs, t.kernel.nr);
   int64_t multiplies = t.tiles * t.n * t.n * p->channels * p->outputs;
   t.shared = p->groups * (t.tiles / LEAST_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
   t.work = (t.shared ? 1 : p->groups) * multiplies / WORK;
@@ -237,6 +236,12 @@ static void load_tile(const tiling *t, const place *at, const float *plane, doub
     }
 }
 
+/* The kernel of a channel of an output. */
+static void load_taps(const winograd_args *p, int64_t output, int64_t channel, float *to) {
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, p->channels * TAPS};
+  conv_weight_load(&all, output, channel * TAPS, TAPS, to);
+}
+
 /* Sums (m, m) of a channel. */
 KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, double *sums) {
   for (int tap = 0; tap < TAPS; tap++) {
@@ -258,7 +263,8 @@ static void compute_directly(const tiling *t, const place *at, int64_t output, c
     load_tile(t, at, x, inputs);
     for (int lane = 0; lane < LANES; lane++) {
       if (!wanted[lane]) continue;
-      const float *weight = (const float *)p->weight + ((output + lane) * p->channels + c) * TAPS;
+      float weight[TAPS];
+      load_taps(p, output + lane, c, weight);
       if (t->m == 2)
         add_taps(2, weight, inputs, sums[lane]);
       else
@@ -321,8 +327,8 @@ static void finish_tiles(const tiling *t, int64_t first, int64_t count, int64_t 
 /* One factor of a panel: sums (count, nr) of tiles [at, at + count) of a block. */
 static void multiply_factor(const tiling *t, const float *factors, int64_t at, int64_t count,
                             const float *weight, float *sums) {
-  int64_t nr = t->kernel.nr, strips = parts_of(count, t->kernel.mr);
-  int64_t height = parts_of(count, strips), step = t->block * LANES;
+  int64_t nr = t->kernel.nr, strips = ceil_div(count, t->kernel.mr);
+  int64_t height = ceil_div(count, strips), step = t->block * LANES;
   for (int64_t k = 0; k < t->p->channels; k += DEEP)
     for (int64_t i = 0; i < count; i += height) {
       const winograd_product product = {.k = least(DEEP, t->p->channels - k),
@@ -356,7 +362,7 @@ static void make_outputs(const tiling *t, int64_t group, int64_t panel, int64_t 
 
 static void run_block(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t of_group = parts_of(t->tiles, t->block), group = task / of_group;
+  int64_t of_group = ceil_div(t->tiles, t->block), group = task / of_group;
   int64_t first = task % of_group * t->block, count = least(t->block, t->tiles - first);
   float *factors = (float *)(void *)scratch, *rest = (float *)(void *)(scratch + factor_bytes(t));
   for (int64_t c = 0; c < t->blocks; c++)
@@ -370,21 +376,21 @@ static void run_block(const void *user, int64_t task, char *scratch) {
 
 static void run_factors(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t runs = parts_of(t->count, RUN), at = task % runs * RUN, channels = task / runs;
+  int64_t runs = ceil_div(t->count, RUN), at = task % runs * RUN, channels = task / runs;
   make_factors(t, t->group, channels, t->first + at, least(RUN, t->count - at),
                t->factors + (channels * t->block + at) * LANES, (float *)(void *)scratch);
 }
 
 static void run_outputs(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t parts = parts_of(t->count, t->part), at = task % parts * t->part;
+  int64_t parts = ceil_div(t->count, t->part), at = task % parts * t->part;
   make_outputs(t, t->group, task / parts, t->first, at, least(t->part, t->count - at), t->factors,
                (float *)(void *)scratch);
 }
 
 static size_t shared_bytes(const kernel_context *ctx, const tiling *t) {
-  int64_t factors = t->blocks * parts_of(t->block, RUN);
-  int64_t outputs = t->panels * parts_of(t->block, t->part);
+  int64_t factors = t->blocks * ceil_div(t->block, RUN);
+  int64_t outputs = t->panels * ceil_div(t->block, t->part);
   return kernel_scratch_size(factor_bytes(t)) +
          slots_bytes(ctx, factors > outputs ? factors : outputs, t->work, task_bytes(t));
 }
@@ -395,16 +401,16 @@ static void run_shared(const kernel_context *ctx, tiling *t, char *memory) {
   for (t->group = 0; t->group < t->p->groups; t->group++)
     for (t->first = 0; t->first < t->tiles; t->first += t->block) {
       t->count = least(t->block, t->tiles - t->first);
-      run_slots_in(ctx, t->blocks * parts_of(t->count, RUN), t->work, task_bytes(t), run_factors, t,
+      run_slots_in(ctx, t->blocks * ceil_div(t->count, RUN), t->work, task_bytes(t), run_factors, t,
                    slots);
-      run_slots_in(ctx, t->panels * parts_of(t->count, t->part), t->work, task_bytes(t),
+      run_slots_in(ctx, t->panels * ceil_div(t->count, t->part), t->work, task_bytes(t),
                    run_outputs, t, slots);
     }
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t block_tasks(const tiling *t) { return t->p->groups * parts_of(t->tiles, t->block); }
+static int64_t block_tasks(const tiling *t) { return t->p->groups * ceil_div(t->tiles, t->block); }
 
 static size_t winograd_scratch(const kernel_context *ctx, const void *args) {
   const tiling t = plan_tiling(ctx, args);
@@ -446,7 +452,7 @@ typedef struct packing {
 
 static size_t packed_bytes(const winograd_args *p) {
   int64_t nr = winograd_kernel_for(p->tile).nr, n = p->tile + 2;
-  return (size_t)(p->groups * parts_of(p->outputs, nr) * n * n * p->channels * nr) * sizeof(float);
+  return (size_t)(p->groups * ceil_div(p->outputs, nr) * n * n * p->channels * nr) * sizeof(float);
 }
 
 /* The kernels (3, 3, LANES) of a channel and LANES outputs, `here` of which there are. */
@@ -454,7 +460,8 @@ static void load_kernels(const winograd_args *p, int64_t output, int64_t here, i
                          double *to) {
   memset(to, 0, TAPS * LANES * sizeof *to);
   for (int64_t i = 0; i < here; i++) {
-    const float *from = (const float *)p->weight + ((output + i) * p->channels + channel) * TAPS;
+    float from[TAPS];
+    load_taps(p, output + i, channel, from);
     for (int64_t tap = 0; tap < TAPS; tap++) to[tap * LANES + i] = (double)from[tap];
   }
 }
@@ -490,7 +497,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   const winograd_args *p = args;
   packing k = {.p = p, .nr = winograd_kernel_for(p->tile).nr};
   k.to = ctx->scratch(ctx->pool, packed_bytes(p));
-  k.panels = parts_of(p->outputs, k.nr);
+  k.panels = ceil_div(p->outputs, k.nr);
   if (!k.to) return false;
   ctx->parallel_for(ctx->pool, p->groups * k.panels * p->channels, PACK_GRAIN, pack_channels, &k);
   return true;

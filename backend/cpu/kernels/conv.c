@@ -68,18 +68,6 @@ static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values
 
 bool conv_takes_tail(const conv_args *p) { return p->type == DTYPE_F32 && !p->transposed; }
 
-/* Cells [at, at + n) of an output's plane, whose number is given, too. */
-static void finish_cells(const conv_part *a, int64_t output, int64_t plane, int64_t at, int64_t n,
-                         void *values) {
-  const conv_args *p = a->p;
-  if (!conv_takes_tail(p)) {
-    add_bias(a, output, n, values);
-    return;
-  }
-  const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
-  conv_tail_row(&p->tail, bias, plane * out_size(p) + at, n, values);
-}
-
 /* ---------------------------------------------------------------- as a matrix product */
 
 static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t k,
@@ -216,6 +204,20 @@ static void store_cells(const conv_part *a, int64_t plane, int64_t at, int64_t n
   }
 }
 
+/* Those cells with what follows their sums. */
+static void finish_cells(const conv_part *a, int64_t output, int64_t plane, int64_t at, int64_t n,
+                         char *values) {
+  const conv_args *p = a->p;
+  if (!conv_takes_tail(p)) {
+    add_bias(a, output, n, values);
+    store_cells(a, plane, at, n, values);
+    return;
+  }
+  const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
+  const int64_t to = plane * out_size(p) + at;
+  conv_tail_row(&p->tail, bias, to, n, (float *)(void *)values, (float *)p->out + to);
+}
+
 static void store_outputs(const void *user, int64_t group, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const conv_part *a = user;
@@ -225,7 +227,6 @@ static void store_outputs(const void *user, int64_t group, int64_t row, int64_t 
     int64_t image = column / cells, at = column % cells, m = cells - at < n ? cells - at : n;
     int64_t plane = image * a->p->groups * a->p->outputs + output;
     finish_cells(a, output, plane, at, m, from);
-    store_cells(a, plane, at, m, from);
     from += m * (int64_t)compute_size(a->c);
     column += m;
     n -= m;
@@ -308,8 +309,7 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
       plane_taps_sum(a, &taps, (const float *)(in_place ? from : plane), cell, n, values.f32);
     else
       sum_taps(a, in_place ? from : plane, weight, cell, n, (char *)&values);
-    finish_cells(a, output, task, at, n, &values);
-    store_cells(a, task, at, n, (const char *)&values);
+    finish_cells(a, output, task, at, n, (char *)&values);
   }
 }
 

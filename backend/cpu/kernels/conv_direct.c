@@ -191,8 +191,7 @@ static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at
     const int64_t output = group * p->outputs + o;
     const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
     const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
-    conv_tail_row(&p->tail, bias, to, n, turned);
-    memcpy((float *)p->out + to, turned, (size_t)n * sizeof *turned);
+    conv_tail_row(&p->tail, bias, to, n, turned, (float *)p->out + to);
   }
 }
 

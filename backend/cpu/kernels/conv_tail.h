@@ -12,7 +12,8 @@ typedef struct conv_tail {
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};
 
-/* n outputs, of which the first is element `at` of out, with their bias. */
-void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, float *y);
+/* Of n outputs, the first of which is element `at` of out, from their sums; to may be `from`. */
+void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
+                   float *to);
 
 #endif

@@ -124,7 +124,7 @@ static void sum_rows(const conv_part *a, const depthwise_strip *s) {
     const int64_t cell[CONV_DIMS] = {0, s->row + y, 0};
     float *to = s->out + y * s->columns;
     plane_taps_sum(a, &taps, s->x, cell, s->columns, to);
-    conv_tail_row(&s->tail, s->bias, y * s->columns, s->columns, to);
+    conv_tail_row(&s->tail, s->bias, y * s->columns, s->columns, to, to);
   }
 }
 

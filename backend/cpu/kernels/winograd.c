@@ -215,7 +215,7 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
       add_tile(t, &of, cells + lane * CELLS + k * step);
     }
   }
-  if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells);
+  if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
   for (int64_t k = 0; k < n; k++) {
     const place at = place_of(t, first + k);
     for (int64_t lane = 0; lane < here; lane++) {

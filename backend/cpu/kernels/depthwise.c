@@ -87,7 +87,7 @@ static strips make_strips(const conv_part *a) {
   strips s = {.a = a,
               .pitch = depthwise_pitch(side, stride, columns),
               .n_planes = a->p->images * a->p->groups * a->p->outputs,
-              .run = depthwise_kernel_for(side, stride, columns)};
+              .run = depthwise_kernel_for(side, stride)};
   const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / s.pitch,
                 fit = seen > side ? (seen - side) / stride + 1 : 1;
   s.n = (rows - 1) / (fit > STRIP_ROWS ? fit : STRIP_ROWS) + 1;

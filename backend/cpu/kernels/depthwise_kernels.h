@@ -25,7 +25,7 @@ enum { DEPTHWISE_MOST_SIDE = 5 };
 
 /* Each sum is made in the order of the taps. */
 typedef void (*depthwise_kernel)(const depthwise_strip *s);
-depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride, int64_t columns);
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride);
 
 /* Floats of a copied row. Of stride 2 its even columns come first, its odd ones behind them. */
 static inline int64_t depthwise_half(int64_t side, int64_t stride, int64_t columns) {

@@ -210,6 +210,53 @@ class Tiled(torch.nn.Module):
         )
 
 
+class Followed(torch.nn.Module):
+    """Constant weights, and behind each convolution what the CPU backend's kernels do where they store (backend/cpu/tail.c)
+    or leave to an op of its own: by planes as they lie, with outputs in lanes, by tiles, plane by plane, in a line."""
+
+    def __init__(self):
+        super().__init__()
+        g = torch.Generator().manual_seed(11)
+        draw = lambda *shape: torch.nn.Parameter(torch.rand(shape, generator=g) * 4 - 2)
+        self.point, self.window, self.tiles = draw(64, 64, 1, 1), draw(64, 64, 3, 3), draw(64, 64, 3, 3)
+        self.planes, self.grouped, self.few = draw(64, 1, 3, 3), draw(64, 32, 1, 1), draw(5, 64, 1, 1)
+        self.bias, self.line = draw(64), draw(64, 64, 1, 3)
+
+    def convolutions(self, x):
+        return (
+            fn.conv2d(x, self.point, self.bias),
+            fn.conv2d(x, self.grouped, groups=2),
+            fn.conv2d(x, self.few),
+            fn.conv2d(x[:, :, :5, :7], self.point),
+            fn.conv2d(x, self.point, stride=2),
+            fn.conv2d(x, self.window, self.bias, stride=2, padding=1),
+            fn.conv2d(x, self.tiles, self.bias, padding=1),
+            fn.conv2d(x[:, :, :1], self.tiles, padding=1),
+            fn.conv2d(x[:, :, :2], self.tiles, padding=1),
+            fn.conv2d(x, self.line, padding=(0, 1)),
+            fn.conv2d(x, self.planes, self.bias, padding=1, groups=64),
+            fn.conv2d(x, self.planes, stride=3, groups=64),
+            fn.conv_transpose2d(x, self.point),
+        )
+
+    def forward(self, x, r):
+        like = lambda y: r[: y.shape[0], : y.shape[1], : y.shape[2], : y.shape[3]].contiguous()
+        follow = (
+            lambda y: torch.relu(y),
+            lambda y: fn.hardtanh(y + like(y), -3, 5),
+            lambda y: torch.relu(like(y) + y),
+            lambda y: y + like(y),
+            lambda y: y.clamp(max=2),
+            lambda y: y + y,
+            lambda y: torch.relu(y) + like(y),
+            lambda y: torch.relu(y + like(y)[:1]),
+            lambda y: like(y) - y,
+            lambda y: fn.silu(y * 0.125),
+        )
+        made = self.convolutions(x)
+        return [f(y) for i, y in enumerate(made) for f in (follow[i % 3 :: 3] if i else follow)]
+
+
 class Quantised(torch.nn.Module):
     """Convolutions of codes of 8 bits that are decoded, by a weight of codes: sums of integers, which a pass makes of
     them. zero: what stands for 0, also around x."""
@@ -259,6 +306,8 @@ def tiled():
     bound = tolerance(F32, (1, 64, 3, 3))
     yield Case("tiled", Tiled(), [T((2, 130, 9, 18)), T((3, 64, 13, 15))], **bound)
     steps = torch.nn.Sequential(torch.nn.Conv2d(64, 48, 3, padding=1), torch.nn.ReLU())
+    for n in (1, 2):
+        yield Case(f"followed_{n}", Followed(), [T((n, 64, 9, 11)), T((n, 64, 12, 14))], **bound)
     d = torch.export.Dim
     sizes = [{0: d("images"), 2: d("rows"), 3: d("columns")}]
     inputs = [[T((2, 64, 8, 9))], [T((3, 64, 21, 16))]]

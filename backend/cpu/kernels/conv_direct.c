@@ -15,9 +15,11 @@ enum {
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   FEW = 16,         /* outputs, or fewer, of which a panel is half as wide */
   LEAST_OUTPUTS = 16,
-  SMALL_PLANE = 64,  /* positions that fill columns of gemm.c badly */
-  WORK = 256 * 1024, /* multiplications that are worth waking a thread up */
+  MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
+  SMALL_PLANE = 64,   /* positions that fill columns of gemm.c badly */
+  WORK = 256 * 1024,  /* multiplications that are worth waking a thread up */
   COPY_WORK = 64 * 1024,
+  TASKS = 4,      /* of a thread, at least, so that all end at about the same time */
   PACK_GRAIN = 1, /* panels */
   PACK_K = 64,
   MOST_LANES = 32
@@ -32,7 +34,8 @@ bool conv_is_direct(const conv_args *p) {
     strides |= p->dims[d].stride > 1;
     windows |= p->dims[d].kernel > 1 || p->dims[d].padding > 0;
   }
-  return strides || windows || out_size(p) < SMALL_PLANE;
+  if (strides || windows || out_size(p) < SMALL_PLANE) return true;
+  return out_size(p) < MEDIUM_PLANE && p->channels > p->outputs;
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -73,7 +76,7 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
   t.taps = tap_count(&t.part);
   t.k = p->channels * t.taps;
   t.panels = ceil_div(p->outputs, t.kernel.nr);
-  const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = 2 * ctx->n_threads;
+  const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
   t.chunks = tasks;
   if (p->groups * t.panels * tasks < wanted && p->groups * t.panels > 0)
     t.chunks = ceil_div(wanted, p->groups * t.panels);

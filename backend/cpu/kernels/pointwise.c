@@ -10,6 +10,8 @@
 enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
+  TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
+  TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
   WORK = 256 * 1024          /* multiplications that are worth waking a thread up */
 };
 
@@ -45,10 +47,12 @@ static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g
                .height = gemm_strip_height(g)};
   c.strips = ceil_div(g->m, c.height);
   const int64_t panels = c.cells / c.whole.nr, products = a->p->images * g->batch;
-  const int64_t wanted = 2 * ctx->n_threads;
   c.across = ceil_div(panels, TASK_PANELS);
-  if (products * c.across < wanted) c.down = ceil_div(wanted, products * c.across);
-  c.down = c.down < 1 ? 1 : least(c.down, c.strips);
+  if (products * c.across < TASKS * ctx->n_threads) {
+    const int64_t most = g->m * g->k * c.cells / c.across / TASK_WORK;
+    c.down = least(least(c.strips, 2 * TASKS * ctx->n_threads), most);
+  }
+  if (c.down < 1) c.down = 1;
   if (c.down == 1 && c.across > 1)
     c.across = least(panels, ceil_div(c.across, ctx->n_threads) * ctx->n_threads);
   return c;

@@ -19,17 +19,38 @@ enum {
   SMALL_PLANE = 64,   /* positions that fill columns of gemm.c badly */
   WORK = 256 * 1024,  /* multiplications that are worth waking a thread up */
   COPY_WORK = 64 * 1024,
-  TASKS = 4,      /* of a thread, at least, so that all end at about the same time */
-  PACK_GRAIN = 1, /* panels */
+  LARGE_COPY = 16 * 1024, /* elements of a plane */
+  TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
+  PACK_GRAIN = 1,         /* panels */
   PACK_K = 64,
   MOST_LANES = 32
 };
+
+/* Along a dimension, from the first input of the first output to the last of the last. */
+static int64_t reach_of(const kconv_dim *d) {
+  return d->out > 0 && d->kernel > 0 ? (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1
+                                     : 0;
+}
+
+static bool copies_planes(const conv_args *p) {
+  for (int d = 0; d < CONV_DIMS; d++)
+    if (p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in) return true;
+  return false;
+}
+
+/* Wide padding between whose outputs there are few would make large copies. */
+static bool has_large_copies(const conv_args *p) {
+  double size = 1;
+  for (int d = 0; d < CONV_DIMS; d++) size *= (double)reach_of(&p->dims[d]);
+  return copies_planes(p) && size > LARGE_COPY + 4 * (double)(in_size(p) + out_size(p));
+}
 
 bool conv_is_direct(const conv_args *p) {
   bool strides = false, windows = false;
   if (p->type != DTYPE_F32 || p->transposed || p->outputs < LEAST_OUTPUTS ||
       (p->groups > 1 && p->channels == 1))
     return false;
+  if (has_large_copies(p)) return false;
   for (int d = 0; d < CONV_DIMS; d++) {
     strides |= p->dims[d].stride > 1;
     windows |= p->dims[d].kernel > 1 || p->dims[d].padding > 0;
@@ -57,20 +78,12 @@ typedef struct direct {
 static int64_t plane_size(const direct *t) { return t->seen[0] * t->seen[1] * t->seen[2]; }
 static int64_t copied_planes(const direct *t) { return t->p->groups * t->p->channels; }
 
-/* Along a dimension, from the first input of the first output to the last of the last. */
-static int64_t reach_of(const kconv_dim *d) {
-  return d->out > 0 && d->kernel > 0 ? (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1
-                                     : 0;
-}
-
 static direct plan(const kernel_context *ctx, const conv_args *p) {
-  direct t = {.p = p, .part = {.p = p, .c = COMPUTE_F32}};
+  direct t = {.p = p, .part = {.p = p, .c = COMPUTE_F32}, .copies = copies_planes(p)};
   for (int d = 0; d < CONV_DIMS; d++) {
     t.part.d[d] = whole_window(&p->dims[d]);
-    t.seen[d] = p->dims[d].in;
-    t.copies |= p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in;
+    t.seen[d] = t.copies ? reach_of(&p->dims[d]) : p->dims[d].in;
   }
-  for (int d = 0; t.copies && d < CONV_DIMS; d++) t.seen[d] = reach_of(&p->dims[d]);
   t.kernel = direct_kernel_for(p->outputs <= FEW);
   t.cells = cell_count(&t.part);
   t.taps = tap_count(&t.part);

@@ -222,21 +222,21 @@ class Followed(torch.nn.Module):
         self.planes, self.grouped, self.few = draw(64, 1, 3, 3), draw(64, 32, 1, 1), draw(5, 64, 1, 1)
         self.bias, self.line = draw(64), draw(64, 64, 1, 3)
 
-    def convolutions(self, x):
+    def convolutions(self):
         return (
-            fn.conv2d(x, self.point, self.bias),
-            fn.conv2d(x, self.grouped, groups=2),
-            fn.conv2d(x, self.few),
-            fn.conv2d(x[:, :, :5, :7], self.point),
-            fn.conv2d(x, self.point, stride=2),
-            fn.conv2d(x, self.window, self.bias, stride=2, padding=1),
-            fn.conv2d(x, self.tiles, self.bias, padding=1),
-            fn.conv2d(x[:, :, :1], self.tiles, padding=1),
-            fn.conv2d(x[:, :, :2], self.tiles, padding=1),
-            fn.conv2d(x, self.line, padding=(0, 1)),
-            fn.conv2d(x, self.planes, self.bias, padding=1, groups=64),
-            fn.conv2d(x, self.planes, stride=3, groups=64),
-            fn.conv_transpose2d(x, self.point),
+            lambda x: fn.conv2d(x, self.point, self.bias),
+            lambda x: fn.conv2d(x, self.grouped, groups=2),
+            lambda x: fn.conv2d(x, self.few),
+            lambda x: fn.conv2d(x[:, :, :5, :7], self.point),
+            lambda x: fn.conv2d(x, self.point, stride=2),
+            lambda x: fn.conv2d(x, self.window, self.bias, stride=2, padding=1),
+            lambda x: fn.conv2d(x, self.tiles, self.bias, padding=1),
+            lambda x: fn.conv2d(x[:, :, :1], self.tiles, padding=1),
+            lambda x: fn.conv2d(x[:, :, :2], self.tiles, padding=1),
+            lambda x: fn.conv2d(x, self.line, padding=(0, 1)),
+            lambda x: fn.conv2d(x, self.planes, self.bias, padding=1, groups=64),
+            lambda x: fn.conv2d(x, self.planes, stride=3, groups=64),
+            lambda x: fn.conv_transpose2d(x, self.point),
         )
 
     def forward(self, x, r):
@@ -253,8 +253,11 @@ class Followed(torch.nn.Module):
             lambda y: like(y) - y,
             lambda y: fn.silu(y * 0.125),
         )
-        made = self.convolutions(x)
-        return [f(y) for i, y in enumerate(made) for f in (follow[i % 3 :: 3] if i else follow)]
+        results = []
+        for n, f in enumerate(follow):  # each result has one reader; equal ones would become one
+            some = [c for i, c in enumerate(self.convolutions()) if i == 0 or (i + n) % 3 == 0]
+            results += [f(c(x * (1 + n / 8))) for c in some]
+        return results
 
 
 class Quantised(torch.nn.Module):
@@ -306,7 +309,8 @@ def tiled():
     bound = tolerance(F32, (1, 64, 3, 3))
     yield Case("tiled", Tiled(), [T((2, 130, 9, 18)), T((3, 64, 13, 15))], **bound)
     steps = torch.nn.Sequential(torch.nn.Conv2d(64, 48, 3, padding=1), torch.nn.ReLU())
-    yield Case("followed", Followed(), [T((2, 64, 9, 11)), T((2, 64, 12, 14))], **bound)
+    larger = bound | {"atol": 3 * bound["atol"]}
+    yield Case("followed", Followed(), [T((2, 64, 9, 11)), T((2, 64, 12, 14))], **larger)
     d = torch.export.Dim
     sizes = [{0: d("images"), 2: d("rows"), 3: d("columns")}]
     inputs = [[T((2, 64, 8, 9))], [T((3, 64, 21, 16))]]

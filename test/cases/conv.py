@@ -255,7 +255,7 @@ class Followed(torch.nn.Module):
         )
         results = []
         for n, f in enumerate(follow):  # each result has one reader; equal ones would become one
-            some = [c for i, c in enumerate(self.convolutions()) if i == 0 or (i + n) % 3 == 0]
+            some = [c for i, c in enumerate(self.convolutions()) if i == 0 or (i + n) % 6 == 0]
             results += [f(c(x * (1 + n / 8))) for c in some]
         return results
 

@@ -178,6 +178,8 @@ static void check_pointwise_sizes(void) {
   check_pointwise(1, 3, 1, 4, 35);
   check_pointwise(0, 1, 4, 4, 64);
   check_pointwise(1, 1, 0, 4, 64);
+  check_form(&kernel_conv_pack, &kernel_conv,
+             form(1, 1, 4, 5, dim_of(3, 1, 1, 1), dim_of(40, 1, 1, 2))); /* padded: not in place */
 }
 
 /* ---------------------------------------------------------------- with outputs in lanes */

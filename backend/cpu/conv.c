@@ -3,7 +3,9 @@
 
 #include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/conv.h"
+#include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/tail.h"
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
 
@@ -47,7 +49,8 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .images = f->images,
                  .groups = f->groups,
                  .channels = f->channels,
-                 .outputs = f->outputs};
+                 .outputs = f->outputs,
+                 .tail = conv_tail_none};
   for (int i = 0; i < CONV_DIMS; i++) {
     const conv_dim *d = &f->dims[i];
     p.dims[i] = (kconv_dim){.in = d->in,
@@ -82,8 +85,23 @@ static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
                                     .encoding = p->encoding});
 }
 
-static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
+/* With outputs in lanes. */
+static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  p->is_packed = true;
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_CONV_DIRECT,
+                                   .x = f->weight,
+                                   .size = {f->groups, 0, 0},
+                                   .k = &kernel_conv_direct_pack,
+                                   .args = p},
+               &p->packed));
+  return cpu_launch(r, conv_direct, p);
+}
+
+static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
+  if (conv_takes_tail(&p)) p.tail = take_tail(r, n);
+  if (conv_is_direct(&p) && cpu_takes_form(r, f->weight)) return record_direct(r, f, &p);
   TRY(pack_weight(r, f, &p));
   p.cut = cut_product(r, &p);
   return cpu_launch(r, conv, &p);
@@ -93,13 +111,13 @@ clave_status cpu_conv(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv(n, &f);
   int tile = choose_winograd(r, &f);
-  return tile ? record_winograd(r, &f, tile) : record_conv(r, &f);
+  return tile ? record_winograd(r, n, &f, tile) : record_conv(r, n, &f);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv_transpose(n, &f);
-  return record_conv(r, &f);
+  return record_conv(r, n, &f);
 }
 
 clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {

@@ -57,7 +57,8 @@ typedef enum cpu_form_kind {
   CPU_FORM_CONV,
   CPU_FORM_MATMUL,
   CPU_FORM_PAIRS,
-  CPU_FORM_WINOGRAD
+  CPU_FORM_WINOGRAD,
+  CPU_FORM_CONV_DIRECT
 } cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;
@@ -79,6 +80,8 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
 /* The steps of the node's epilogue, if it has one, behind its own commands. */
 clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
+/* The node's own commands do what its epilogue says. */
+void cpu_takes_epilogue(cpu_recorder *r);
 
 /* ---------------------------------------------------------------- the vtable's */
 

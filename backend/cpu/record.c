@@ -30,6 +30,7 @@ struct cpu_recorder {
   size_t cap_places;
   bool fast;
   bool failed;              /* memory was out */
+  bool has_epilogue;        /* in the node's own commands */
   variant_choices *choices; /* node.choices */
   int n_threads;            /* of the node's commands; 0: all */
 };
@@ -150,6 +151,7 @@ size_t cpu_command_scratch(const cpu_command *c, int n_threads) {
 }
 
 bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }
+void cpu_takes_epilogue(cpu_recorder *r) { r->has_epilogue = true; }
 void cpu_rounds(cpu_recorder *r, rounding how) { r->out->base.rounds = how; }
 
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
@@ -251,7 +253,7 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   cpu_recorder r = {.b = b, .out = made, .fast = fast, .choices = n->choices};
   r.n_threads = choose_threads(&r, n);
   clave_status st = cpu_table[op](&r, n);
-  if (!st) st = cpu_epilogue(&r, n);
+  if (!st && !r.has_epilogue) st = cpu_epilogue(&r, n);
   free(r.places);
   if (st) {
     cpu_recording_destroy(b, &made->base);

@@ -6,6 +6,7 @@
 
 /* Rows and columns of outputs of a tile; 0: directly. */
 int choose_winograd(cpu_recorder *r, const conv_form *f);
-clave_status record_winograd(cpu_recorder *r, const conv_form *f, int tile) STATUS_CHECK;
+clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f,
+                             int tile) STATUS_CHECK;
 
 #endif

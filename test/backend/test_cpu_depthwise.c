@@ -12,6 +12,7 @@
 enum { MOST_OUT = 1 << 18, MOST_WEIGHT = 7 * 2 * 25, GUARD = 64 };
 
 static float weight[MOST_WEIGHT], bias[14], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+static float added[MOST_OUT];
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -37,7 +38,8 @@ static conv_args form(int64_t images, int64_t groups, int64_t outputs, kconv_dim
                      .groups = groups,
                      .channels = 1,
                      .outputs = outputs,
-                     .dims = {dim_of(1, 1, 1, 0, 0), rows, columns}};
+                     .dims = {dim_of(1, 1, 1, 0, 0), rows, columns},
+                     .tail = conv_tail_none};
 }
 
 /* x on its own, so that a read beyond its end is found. */
@@ -49,6 +51,7 @@ static float *draw_numbers(conv_args *p) {
   for (int64_t i = 0; i < n; i++) made[i] = draw();
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
   for (int i = 0; i < 14; i++) bias[i] = draw();
+  for (int i = 0; i < MOST_OUT; i++) added[i] = draw();
   p->x = made;
   return made;
 }
@@ -95,6 +98,15 @@ static void check(double want, float got, int64_t taps) {
   }
 }
 
+/* The same results, in `other`, with what follows them. */
+static void check_tail(conv_args p) {
+  p.tail = (conv_tail){.added = added, .low = -1, .high = 2};
+  run(&p, 2);
+  for (int64_t i = 0; i < result_size(&p); i++)
+    if (isfinite(other[i])) assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
+  for (int64_t i = result_size(&p); i < result_size(&p) + GUARD; i++) assert_true(out[i] == -99);
+}
+
 /* All of the outputs, and nothing behind them; the same by several threads. */
 static void check_form(const conv_args *p) {
   int64_t planes = p->images * p->groups * p->outputs, n = 0;
@@ -109,6 +121,7 @@ static void check_form(const conv_args *p) {
   memcpy(other, out, made);
   run(p, 5);
   assert_memory_equal(out, other, made);
+  check_tail(*p);
 }
 
 static void check_sizes(int64_t side, int64_t stride) {

@@ -13,6 +13,7 @@
 enum { MOST_X = 1 << 19, MOST_WEIGHT = 1 << 18, MOST_OUT = 1 << 18, MOST_OUTPUTS = 256, TAPS = 9 };
 
 static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT], other[MOST_OUT];
+static float added[MOST_OUT];
 static double want[MOST_OUT];
 
 static uint32_t seed;
@@ -34,6 +35,7 @@ static void fill(float (*next)(void)) {
   for (int i = 0; i < MOST_X; i++) x[i] = next();
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = next();
   for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = next();
+  for (int i = 0; i < MOST_OUT; i++) added[i] = next();
 }
 
 static int64_t result_size(const winograd_args *p) {
@@ -107,7 +109,8 @@ static void run_direct(const winograd_args *p) {
                  .channels = p->channels,
                  .outputs = p->outputs,
                  .dims = {dim_of(1, 1, 1, 0), dim_of(p->in_rows, p->out_rows, 3, p->top),
-                          dim_of(p->in_columns, p->out_columns, 3, p->left)}};
+                          dim_of(p->in_columns, p->out_columns, 3, p->left)},
+                 .tail = conv_tail_none};
   run(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
 }
 
@@ -144,10 +147,12 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
                          .weight = weight,
                          .bias = bias,
                          .out = out,
+                         .weight_type = DTYPE_F32,
                          .images = images,
                          .groups = groups,
                          .channels = channels,
-                         .outputs = outputs};
+                         .outputs = outputs,
+                         .tail = conv_tail_none};
 }
 
 /* Padded by `top` and `left` in front, by `bottom` and `right` behind. */
@@ -157,6 +162,18 @@ static winograd_args sized(winograd_args p, int64_t rows, int64_t columns, int64
   p.out_rows = rows + top + bottom - 2;
   p.out_columns = columns + left + right - 2;
   return p;
+}
+
+/* The same results, in `other`, with what follows them. */
+static void check_tail(winograd_args p) {
+  p.tail = (conv_tail){.low = -1, .high = 2};
+  run_tiles(&p, 2);
+  for (int64_t i = 0; i < result_size(&p); i++)
+    assert_true(out[i] == fminf(fmaxf(other[i], -1), 2));
+  p.tail.added = added;
+  run_tiles(&p, 2);
+  for (int64_t i = 0; i < result_size(&p); i++)
+    assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
 }
 
 static void check_shape(winograd_args p) {
@@ -170,6 +187,7 @@ static void check_shape(winograd_args p) {
       run_tiles(&p, threads);
       assert_memory_equal(out, other, sizeof out);
     }
+    check_tail(p);
   }
 }
 
@@ -209,10 +227,8 @@ static void test_shapes(void **state) {
 /* ---------------------------------------------------------------- errors */
 
 /* Of so many channels: no more than the bound, and than these multiples of a direct sum's. */
-static void test_errors(void **state) {
+static void check_errors(void) {
   static const double multiples[] = {[2] = 1.4, [4] = 4.2};
-  (void)state;
-  fill(normal);
   for (int64_t channels = 64; channels <= 512; channels *= 2) {
     winograd_args p = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
     find_want(&p);
@@ -232,6 +248,69 @@ static void test_errors(void **state) {
     }
     print_message("\n");
   }
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  fill(normal);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    check_errors();
+  }
+}
+
+/* ---------------------------------------------------------------- other weights */
+
+/* BF16 are the upper bits of floats. */
+static void make_halves(uint16_t *to) {
+  for (int64_t i = 0; i < MOST_WEIGHT; i++) {
+    uint32_t bits;
+    memcpy(&bits, &weight[i], sizeof bits);
+    to[i] = (uint16_t)(bits >> 16);
+    bits &= 0xffff0000;
+    memcpy(&weight[i], &bits, sizeof bits);
+  }
+}
+
+/* Of Q8_0: a factor of 2^-6 in F16, and 32 bytes. */
+static void make_codes(uint8_t *to) {
+  for (int64_t i = 0; i < MOST_WEIGHT; i += 32, to += 34) {
+    to[0] = 0, to[1] = 0x24;
+    for (int k = 0; k < 32; k++) {
+      const int code = (int)(weight[i + k] * 60);
+      to[2 + k] = (uint8_t)code;
+      weight[i + k] = (float)code / 64;
+    }
+  }
+}
+
+/* The same bits as of the floats that they stand for, also where a tile is made directly. */
+static void check_weights(winograd_args p) {
+  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
+    winograd_args plain = p;
+    plain.weight = weight, plain.weight_type = DTYPE_F32, plain.encoding = (encoding){0};
+    run_tiles(&plain, 1);
+    memcpy(other, out, sizeof out);
+    run_tiles(&p, 2);
+    assert_memory_equal(out, other, sizeof out);
+  }
+}
+
+static void test_weights(void **state) {
+  static uint16_t halves[MOST_WEIGHT];
+  static uint8_t codes[MOST_WEIGHT / 32 * 34];
+  (void)state;
+  winograd_args p = sized(form(1, 2, 64, 20), 9, 10, 1, 1, 1, 1);
+  fill(uniform);
+  x[17 * 90 + 33] = INFINITY;
+  make_halves(halves);
+  p.weight = halves, p.weight_type = DTYPE_BF16;
+  check_weights(p);
+  make_codes(codes);
+  p.weight = codes, p.weight_type = DTYPE_F32, p.encoding.kind = ENCODING_BLOCKS;
+  p.encoding.axis = 1;
+  assert_true(block_format_find("Q8_0", &p.encoding.format));
+  check_weights(p);
 }
 
 /* ---------------------------------------------------------------- what is no finite number */
@@ -280,6 +359,7 @@ static void test_special(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_errors),
+                                     cmocka_unit_test(test_weights),
                                      cmocka_unit_test(test_special)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,23 @@ def test_convolutions(tool, tmp_path, cache):
     assert len({r.tobytes() for r in results.values()}) == 3
 
 
+@pytest.mark.by_turn(3)
+def test_winograd_rule(tool, tmp_path, cache):
+    """Tiles go by the area of an image; a line is summed directly."""
+    by_rule = {}
+    for size in ((1, 40), (2, 40), (14, 14), (14, 40)):
+        program = tmp_path / "c.clv"
+        clave.export(torch.nn.Conv2d(64, 16, 3, padding=1), (torch.randn(1, 64, *size),), verify=False).save(program)
+        tuned = tool.good("tune", program, "--device", "cpu", "--json", env={"CLAVE_CACHE_DIR": str(cache)})
+        by_rule[size] = [c["by_rule"] for c in json.loads(tuned)["choices"] if c["family"] == "conv"]
+    assert by_rule == {
+        (1, 40): ["direct"],
+        (2, 40): ["winograd 2"],
+        (14, 14): ["winograd 2"],
+        (14, 40): ["winograd 4"],
+    }
+
+
 def test_export_import(tune, tool, tmp_path, cache):
     exported = tmp_path / "table.json"
     first = tune("cpu", "--export", exported)

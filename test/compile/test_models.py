@@ -102,6 +102,17 @@ class Steps(torch.nn.Module):
 MODELS = {
     "net": (Net, (noise(2, 3, 32, 32),)),
     "tiles": (lambda: torch.nn.Conv2d(65, 20, 3, padding=1), (noise(2, 65, 9, 15),)),
+    "convolutions and limits": (
+        lambda: torch.nn.Sequential(
+            torch.nn.Conv2d(8, 24, 1),
+            torch.nn.ReLU6(),
+            torch.nn.Conv2d(24, 24, 3, padding=1, groups=24),
+            torch.nn.ReLU6(),
+            torch.nn.Conv2d(24, 32, 3, 2, 1),
+            torch.nn.ReLU(),
+        ),
+        (noise(2, 8, 9, 9),),
+    ),
     "counter": (Counter, (noise(3),)),
     "loop": (Loop, (noise(4, 5), torch.tensor(5))),
     "loop that does not begin": (Loop, (-noise(4, 5).abs(), torch.tensor(0))),

@@ -198,15 +198,15 @@ def test_from_python(folder):
 # XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
 # backend_info.forms of its backend grows, and so do files that were packed before pack anew.
 LAYOUTS = {
-    "cpu 2 x86-64 avx512": "96406642200a088b22c09784e8066d73f26484faa59a8dcc4f689c7dce021e13",
-    "cpu 2 x86-64 avx2": "0b38abacb923182718b15b8c61531e41df503cc8ee0a67f1e39b925a5415379e",
-    "cpu 2 x86-64": "645775e25ab62df7c70b6712d540065d322e007c39099220845e22c7f9f6df6f",
+    "cpu 3 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
+    "cpu 3 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
+    "cpu 3 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
     "opencl 2 width 16": "b23b6d2e02592094088e39c7e2851d7ce2e445acc2f1a7c650f8de322f7d5d9e",
 }
 # Those of fast precision where the processor multiplies 16-bit floats in pairs.
 PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
 OF_PAIRS = {
-    "cpu 2 x86-64 avx512": "9e23e0ec24f84c155ed3d94e7965c84f47320a9f1593d179cbecf9d155a3c60d",
+    "cpu 3 x86-64 avx512": "286ca29447860af90e005e352170f0f494bae6a4849b6cca58420a22461dec02",
     "opencl 2 width 16": "53f9f9165ee0a550169403d0c8e239273ee357d03e256c38902f4c6cb75f21f4",
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/attend_kernels.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
@@ -54,9 +55,6 @@ typedef struct work {
   float *values;       /* (block, v_width) */
   int64_t at, n_keys;  /* the block's keys */
 } work;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* ---------------------------------------------------------------- queries */
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -13,7 +14,6 @@ enum {
   PACK_GRAIN = 16 << 10
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---------------------------------------------------------------- packing */

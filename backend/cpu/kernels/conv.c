@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/pointwise.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vec4.h"
 #include "backend/cpu/kernels/vector.h"
@@ -53,10 +54,7 @@ static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values
   const conv_args *p = a->p;
   row_block bias;
   if (!p->bias) return;
-  if (p->type == DTYPE_F32)
-    bias.f32[0] = ((const float *)p->bias)[output];
-  else
-    load_row(a->c, p->type, element_at(p->bias, p->type, output), 1, 1, &bias);
+  load_row(a->c, p->type, element_at(p->bias, p->type, output), 1, 1, &bias);
   float *f = values;
   double *d = values;
   uint64_t *k = values;
@@ -67,6 +65,8 @@ static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values
   if (a->c == COMPUTE_I64)
     for (int64_t i = 0; i < n; i++) k[i] += (uint64_t)bias.i64[0];
 }
+
+bool conv_takes_tail(const conv_args *p) { return p->type == DTYPE_F32 && !p->transposed; }
 
 /* ---------------------------------------------------------------- as a matrix product */
 
@@ -204,15 +204,29 @@ static void store_cells(const conv_part *a, int64_t plane, int64_t at, int64_t n
   }
 }
 
+/* Those cells with what follows their sums. */
+static void finish_cells(const conv_part *a, int64_t output, int64_t plane, int64_t at, int64_t n,
+                         char *values) {
+  const conv_args *p = a->p;
+  if (!conv_takes_tail(p)) {
+    add_bias(a, output, n, values);
+    store_cells(a, plane, at, n, values);
+    return;
+  }
+  const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
+  const int64_t to = plane * out_size(p) + at;
+  conv_tail_row(&p->tail, bias, to, n, (float *)(void *)values, (float *)p->out + to);
+}
+
 static void store_outputs(const void *user, int64_t group, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const conv_part *a = user;
   int64_t output = group * a->p->outputs + row, cells = cell_count(a);
-  add_bias(a, output, n, values);
-  const char *from = values;
+  char *from = values;
   while (n > 0) {
     int64_t image = column / cells, at = column % cells, m = cells - at < n ? cells - at : n;
-    store_cells(a, image * a->p->groups * a->p->outputs + output, at, m, from);
+    int64_t plane = image * a->p->groups * a->p->outputs + output;
+    finish_cells(a, output, plane, at, m, from);
     from += m * (int64_t)compute_size(a->c);
     column += m;
     n -= m;
@@ -295,8 +309,7 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
       plane_taps_sum(a, &taps, (const float *)(in_place ? from : plane), cell, n, values.f32);
     else
       sum_taps(a, in_place ? from : plane, weight, cell, n, (char *)&values);
-    add_bias(a, output, n, &values);
-    store_cells(a, task, at, n, (const char *)&values);
+    finish_cells(a, output, task, at, n, (char *)&values);
   }
 }
 
@@ -338,6 +351,7 @@ static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
   if (conv_is_depthwise(a->p) && depthwise_fits(a)) return depthwise_bytes(ctx, a);
   if (conv_is_depthwise(a->p))
     return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+  if (pointwise_fits(a)) return 0;
   const kgemm g = gemm_of(a);
   return gemm_bytes(ctx, &g);
 }
@@ -349,6 +363,8 @@ static void run_part(const kernel_context *ctx, const conv_part *a, char *memory
     depthwise_run(ctx, a, memory);
   else if (conv_is_depthwise(a->p))
     run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
+  else if (pointwise_fits(a))
+    pointwise_run(ctx, a, &g);
   else
     gemm_run(ctx, &g, memory);
 }
@@ -480,7 +496,8 @@ const kernel_desc kernel_conv = {
     .scratch = conv_scratch,
     .args_size = sizeof(conv_args),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight), OPERAND(conv_args, bias),
-                 OPERAND(conv_args, packed), OPERAND(conv_args, out)}};
+                 OPERAND(conv_args, packed), OPERAND(conv_args, out),
+                 OPERAND(conv_args, tail.added)}};
 
 /* ---------------------------------------------------------------- packing */
 

@@ -9,6 +9,8 @@ KERNEL(conv, conv_args);
 /* Writes the weight, which is read alone, to its scratch memory, as kernel_conv wants it. Of a
  * transposed convolution it depends on the tap_steps, too. */
 KERNEL(conv_pack, conv_args);
+/* Whether it can be told what follows. */
+bool conv_takes_tail(const conv_args *p);
 bool conv_is_depthwise(const conv_args *p); /* no product: `cut` does not matter */
 /* Whether it can be: not with an input channel a group; of codes (base/code_panels.h) not one that
  * is transposed, whose rows are of input channels. Codes of others are made floats at each use, all

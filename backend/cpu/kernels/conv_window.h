@@ -2,6 +2,7 @@
 #define BACKEND_CPU_KERNELS_CONV_WINDOW_H
 /* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
  * a tap one of the kernel. */
+#include "backend/cpu/kernels/conv_tail.h"
 #include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
 #include "base/code_panels.h"
@@ -29,6 +30,7 @@ typedef struct conv_args {
   int64_t images, groups, channels, outputs;
   kconv_dim dims[CONV_DIMS];
   gemm_cut cut;
+  conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
 } conv_args;
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */

@@ -87,7 +87,7 @@ static strips make_strips(const conv_part *a) {
   strips s = {.a = a,
               .pitch = depthwise_pitch(side, stride, columns),
               .n_planes = a->p->images * a->p->groups * a->p->outputs,
-              .run = depthwise_kernel_for(side, stride, columns)};
+              .run = depthwise_kernel_for(side, stride)};
   const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / s.pitch,
                 fit = seen > side ? (seen - side) / stride + 1 : 1;
   s.n = (rows - 1) / (fit > STRIP_ROWS ? fit : STRIP_ROWS) + 1;
@@ -124,7 +124,7 @@ static void sum_rows(const conv_part *a, const depthwise_strip *s) {
     const int64_t cell[CONV_DIMS] = {0, s->row + y, 0};
     float *to = s->out + y * s->columns;
     plane_taps_sum(a, &taps, s->x, cell, s->columns, to);
-    for (int64_t i = 0; i < s->columns; i++) to[i] += s->bias;
+    conv_tail_row(&s->tail, s->bias, y * s->columns, s->columns, to, to);
   }
 }
 
@@ -142,10 +142,13 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
                         .row = row,
                         .rows = left < s->rows ? left : s->rows,
                         .columns = a->d[2].count,
-                        .copied = (float *)(void *)scratch};
+                        .copied = (float *)(void *)scratch,
+                        .tail = p->tail};
   of.x = (const float *)p->x + (plane / outputs * p->groups + channel) * in_size(p);
   of.x_end = of.x + in_size(p);
-  of.out = (float *)p->out + plane * out_size(p) + row * of.columns;
+  const int64_t at = plane * out_size(p) + row * of.columns;
+  of.out = (float *)p->out + at;
+  if (of.tail.added) of.tail.added = (const float *)of.tail.added + at;
   if (are_finite(of.weight, tap_count(a)))
     s->run(&of);
   else

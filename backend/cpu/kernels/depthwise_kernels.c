@@ -19,6 +19,8 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define TILE_FILL(x) \
   (vec4) { (x), (x), (x), (x) }
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
+#define TILE_MAX vec4_larger
+#define TILE_MIN vec4_smaller
 #define TILE_EVEN vec4_even
 #define TILE_ODD vec4_odd
 #include "backend/cpu/kernels/depthwise_tiles.h"
@@ -37,36 +39,108 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define TILE_LOAD _mm256_loadu_ps
 #define TILE_FILL(x) _mm256_set1_ps(x)
 #define TILE_ADD _mm256_fmadd_ps
+#define TILE_MAX _mm256_max_ps
+#define TILE_MIN _mm256_min_ps
 #define TILE_EVEN(a, b) HALF_AVX2(a, b, 0x88)
 #define TILE_ODD(a, b) HALF_AVX2(a, b, 0xDD)
 #include "backend/cpu/kernels/depthwise_tiles.h"
 
-/* ---------------------------------------------------------------- AVX-512 */
+/* ---------------------------------------------------------------- AVX-512
+ * In place: what lies outside of the image is masked. */
 
-/* Every second of 32 floats from number `first` on. */
-TARGET_AVX512 KERNEL_INLINE __m512 half_avx512(__m512 a, __m512 b, int first) {
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  return _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(first)), b);
+enum { ROWS = 4, COLUMNS = 16 };
+
+/* Which of 32 columns from `column` on a row of so many has. */
+KERNEL_INLINE uint32_t columns_there(int64_t column, int64_t n) {
+  const int64_t from = column < 0 ? -column : 0, to = n - column < 32 ? n - column : 32;
+  return from < to ? bits_between(from, to) : 0;
 }
 
-#define TILE_TARGET TARGET_AVX512
-#define TILE(name) avx512_##name
-#define TILE_VECTOR __m512
-#define TILE_ROWS 4
-#define TILE_LOAD _mm512_loadu_ps
-#define TILE_FILL(x) _mm512_set1_ps(x)
-#define TILE_ADD _mm512_fmadd_ps
-#define TILE_EVEN(a, b) half_avx512(a, b, 0)
-#define TILE_ODD(a, b) half_avx512(a, b, 1)
-#include "backend/cpu/kernels/depthwise_tiles.h"
+/* What 16 neighbouring outputs see in one tap's column, and zeros beside the image. */
+TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t there,
+                                                 int stride) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  /* where the first would be: what is not there is masked */
+  const float *from = (const float *)((uintptr_t)x + (uintptr_t)at * sizeof *x);
+  const __m512 some = _mm512_maskz_loadu_ps((__mmask16)there, from);
+  if (stride == 1) return some;
+  return _mm512_permutex2var_ps(some, even,
+                                _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
+}
+
+TARGET_AVX512 KERNEL_INLINE void finish_avx512(const depthwise_strip *s, __m512 sum, int64_t at,
+                                               __mmask16 there) {
+  sum += _mm512_set1_ps(s->bias);
+  if (s->tail.added) sum += _mm512_maskz_loadu_ps(there, (const float *)s->tail.added + at);
+  sum =
+      _mm512_min_ps(_mm512_set1_ps(s->tail.high), _mm512_max_ps(_mm512_set1_ps(s->tail.low), sum));
+  _mm512_mask_storeu_ps(s->out + at, there, sum);
+}
+
+/* Columns from `column` on of `rows` rows from row y of the strip on. */
+TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __m512 *weight,
+                                              int64_t y, int64_t column, int side, int stride,
+                                              int rows) {
+  const int64_t first = (s->row + y) * stride - s->top, left = column * stride - s->left;
+  int64_t at = first * s->in_columns + left;
+  uint32_t there[DEPTHWISE_MOST_SIDE];
+  __m512 sums[ROWS];
+#pragma GCC unroll 5
+  for (int j = 0; j < side; j++) there[j] = columns_there(left + j, s->in_columns);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
+#pragma GCC unroll 16
+  for (int r = 0; r < (rows - 1) * stride + side; r++, at += s->in_columns) {
+    const uint32_t inside = first + r >= 0 && first + r < s->in_rows ? ~UINT32_C(0) : 0;
+#pragma GCC unroll 5
+    for (int j = 0; j < side; j++) {
+      const __m512 in = inputs_avx512(s->x, at + j, there[j] & inside, stride);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; i++) {
+        const int tap = r - i * stride;
+        if (tap >= 0 && tap < side) sums[i] = _mm512_fmadd_ps(weight[tap * side + j], in, sums[i]);
+      }
+    }
+  }
+  const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) finish_avx512(s, sums[i], (y + i) * s->columns + column, stored);
+}
+
+TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *s, const __m512 *weight,
+                                             int64_t y, int side, int stride, int rows) {
+  for (int64_t column = 0; column < s->columns; column += COLUMNS)
+    block_avx512(s, weight, y, column, side, stride, rows);
+}
+
+TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
+  const depthwise_strip own = *given, *s = &own; /* which no store changes */
+  __m512 weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
+  int64_t y = 0;
+#pragma GCC unroll 25
+  for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(s->weight[t]);
+  for (; y + ROWS <= s->rows; y += ROWS) rows_avx512(s, weight, y, side, stride, ROWS);
+  if (y + 2 <= s->rows) {
+    rows_avx512(s, weight, y, side, stride, 2);
+    y += 2;
+  }
+  if (y < s->rows) rows_avx512(s, weight, y, side, stride, 1);
+}
+
+TARGET_AVX512 static void strip_3_1(const depthwise_strip *s) { strip_avx512(s, 3, 1); }
+TARGET_AVX512 static void strip_3_2(const depthwise_strip *s) { strip_avx512(s, 3, 2); }
+TARGET_AVX512 static void strip_5_1(const depthwise_strip *s) { strip_avx512(s, 5, 1); }
+TARGET_AVX512 static void strip_5_2(const depthwise_strip *s) { strip_avx512(s, 5, 2); }
+
+static const depthwise_kernel avx512_kernels[2][2] = {{strip_3_1, strip_3_2},
+                                                      {strip_5_1, strip_5_2}};
 #endif
 
-depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride, int64_t columns) {
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride) {
   const int s = side == 5, t = stride == 2;
 #if KERNEL_X86
-  if (cpu_has_avx512() && columns > avx2_floats) return avx512_kernels[s][t];
+  if (cpu_has_avx512()) return avx512_kernels[s][t];
   if (cpu_has_avx2()) return avx2_kernels[s][t];
 #endif
-  (void)columns;
   return portable_kernels[s][t];
 }

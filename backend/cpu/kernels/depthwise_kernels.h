@@ -2,6 +2,7 @@
 #define BACKEND_CPU_KERNELS_DEPTHWISE_KERNELS_H
 /* Rows of a plane convolved by itself with a kernel of 3x3 or 5x5 and a stride of 1 or 2, in
  * float: copied with the padding around them, then summed with all taps in one pass. */
+#include "backend/cpu/kernels/conv_tail.h"
 #include "base/kernel.h"
 
 enum {
@@ -16,6 +17,7 @@ typedef struct depthwise_strip {
   float bias;                  /* -0.0: none */
   int64_t row, rows, columns;  /* output rows [row, row + rows) of `columns` are made; not 0 */
   float *out;                  /* (rows, columns) */
+  conv_tail tail;              /* of out */
   float *copied;               /* depthwise_pitch() floats for each row that they see */
 } depthwise_strip;
 
@@ -23,7 +25,7 @@ enum { DEPTHWISE_MOST_SIDE = 5 };
 
 /* Each sum is made in the order of the taps. */
 typedef void (*depthwise_kernel)(const depthwise_strip *s);
-depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride, int64_t columns);
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride);
 
 /* Floats of a copied row. Of stride 2 its even columns come first, its odd ones behind them. */
 static inline int64_t depthwise_half(int64_t side, int64_t stride, int64_t columns) {

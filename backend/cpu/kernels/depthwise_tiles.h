@@ -4,6 +4,7 @@
  *   TILE_VECTOR   the type of vectors, of at most DEPTHWISE_ROW_SLACK floats
  *   TILE_ROWS   so many rows of outputs are made at once, at most 4
  *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
+ *   TILE_MAX(a, b), TILE_MIN(a, b)   of vectors; b where they cannot tell
  *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second of two vectors */
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
@@ -75,6 +76,19 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
   }
 }
 
+/* A vector of sums as it is stored at `to`, of which n floats are in the strip. */
+TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
+                                                   const float *to, int64_t n) {
+  sum += TILE_FILL(s->bias);
+  if (s->tail.added) {
+    const float *added = (const float *)s->tail.added + (to - s->out);
+    TILE_VECTOR more;
+    TILE(load)(added, added + n, n, 1, &more);
+    sum += more;
+  }
+  return TILE_MIN(TILE_FILL(s->tail.high), TILE_MAX(TILE_FILL(s->tail.low), sum));
+}
+
 /* A vector of outputs in each of `rows` rows; x: where the first one's taps begin. Nothing is
  * stored beyond the end of the strip. */
 TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_VECTOR *weight,
@@ -97,10 +111,9 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
         if (i >= 0 && i < side) sums[y] = TILE_ADD(weight[i * side + j], in, sums[y]);
       }
     }
-  const TILE_VECTOR bias = TILE_FILL(s->bias);
 #pragma GCC unroll 4
   for (int y = 0; y < rows; y++, to += s->columns) {
-    const TILE_VECTOR sum = sums[y] + bias;
+    const TILE_VECTOR sum = TILE(finish)(s, sums[y], to, end - to);
     if (end - to >= FLOATS) {
       TILE(store)(to, sum);
     } else {
@@ -155,5 +168,7 @@ static const depthwise_kernel TILE(kernels)[2][2] = {{TILE(strip_3_1), TILE(stri
 #undef TILE_LOAD
 #undef TILE_FILL
 #undef TILE_ADD
+#undef TILE_MAX
+#undef TILE_MIN
 #undef TILE_EVEN
 #undef TILE_ODD

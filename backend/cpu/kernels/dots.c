@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/slots.h"
 #include "base/rounded.h"
 
@@ -16,7 +17,6 @@ enum {
   PACK_GRAIN = 1     /* tiles of PACKED_PARTS */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 typedef struct dots {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -20,9 +21,6 @@ enum {
   PACK_GRAIN = 16 << 10
 };
 static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that are worth waking one up */
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up_to(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 typedef struct gemm_tiling {
   const kgemm *g;
@@ -213,7 +211,7 @@ static void split_tasks(gemm_tiling *p, int n_threads) {
   int64_t along_n = (p->g->n + p->block_n - 1) / p->block_n;
   if (along_n >= n_threads) return;
   int64_t parts = (n_threads + along_n - 1) / along_n;
-  p->block_m = round_up_to((p->slab + parts - 1) / parts, p->height);
+  p->block_m = round_up((p->slab + parts - 1) / parts, p->height);
 }
 
 /* Bytes for a slot of run_slots. */
@@ -261,10 +259,10 @@ static size_t product_scratch(const gemm_tiling *p) { return tile_scratch(p) + s
  */
 static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
-  if (p->g->cut.columns > 0) return round_up_to(least(n, p->g->cut.columns), p->kernel.nr);
+  if (p->g->cut.columns > 0) return round_up(least(n, p->g->cut.columns), p->kernel.nr);
   if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD)
-    parts = round_up_to(parts, n_threads);
-  return round_up_to((n + parts - 1) / parts, p->kernel.nr);
+    parts = round_up(parts, n_threads);
+  return round_up((n + parts - 1) / parts, p->kernel.nr);
 }
 
 /* The most rows of a that divide GEMM_STRIP. */
@@ -280,6 +278,11 @@ static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
   if (g->c != COMPUTE_F32 || g->m == 0) return kernel->mr;
   int64_t strips = (g->m + kernel->mr - 1) / kernel->mr;
   return (g->m + strips - 1) / strips;
+}
+
+int64_t gemm_strip_height(const kgemm *g) {
+  const gemm_kernel kernel = gemm_kernel_for(g->c, DTYPE_F32);
+  return strip_height(g, &kernel);
 }
 
 static gemm_tiling begin_tiling(const kgemm *g) {

@@ -1,11 +1,10 @@
 /* Panels of matrices: strips of a strided one, all of a b of floats. */
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/gemm.h"
 
 enum { PACK_GRAIN = 16 << 10 /* elements that are worth a thread */ };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in
  * k it got. */

@@ -2,13 +2,13 @@
  * factored there (matrix.h) and stored, rounded once. */
 #include "backend/cpu/kernels/linalg.h"
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/matrix.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum { WORK_PER_THREAD = 1 << 14 /* multiplications */ };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Matrix i, of n elements. */

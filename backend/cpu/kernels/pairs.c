@@ -4,13 +4,12 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/vec4.h"
 #if KERNEL_X86
 #include <immintrin.h>
 #endif
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---------------------------------------------------------------- packing */
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -21,7 +22,6 @@ typedef struct cell_window {
   const int64_t *in;
 } cell_window;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
 static window window_of(const pool_args *p, int d, int64_t o) {

@@ -46,6 +46,13 @@ static inline vec4 vec4_of_f16(short4 half) {
 #endif
 }
 
+/* The larger and the smaller of each; b where a comparison cannot tell. */
+static inline vec4 vec4_pick(int4 mask, vec4 a, vec4 b) {
+  return (vec4)((mask & (int4)a) | (~mask & (int4)b));
+}
+static inline vec4 vec4_larger(vec4 a, vec4 b) { return vec4_pick(a > b, a, b); }
+static inline vec4 vec4_smaller(vec4 a, vec4 b) { return vec4_pick(a < b, a, b); }
+
 static inline vec4 vec4_add_scaled(vec4 sum, float a, vec4 b) {
   return vec4_add_product(sum, (vec4){a, a, a, a}, b);
 }

@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/conv_weight.h"
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/winograd_kernels.h"
@@ -26,9 +29,6 @@ enum {
   PACK_GRAIN = 4           /* panels' channels */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
-
 typedef struct tiling {
   const winograd_args *p;
   winograd_kernel kernel;
@@ -39,7 +39,7 @@ typedef struct tiling {
   int64_t block;                /* tiles whose factors are in memory */
   int64_t part;                 /* tiles that are multiplied at once */
   bool shared;                  /* threads share a block */
-  int64_t work;                 /* threads that it is worth */
+  int64_t work;                 /* threads that it is worth, or a group of a shared one */
   /* Of a shared block: */
   float *factors;
   int64_t group, first, count;
@@ -64,9 +64,9 @@ static size_t task_bytes(const tiling *t) { return larger(input_bytes(t), sum_by
 
 /* Equal parts of n, a multiple of `of` in number. */
 static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
-  int64_t parts = parts_of(n, most);
-  parts = parts_of(parts, of) * of;
-  return parts_of(n, parts > 0 ? parts : 1);
+  int64_t parts = ceil_div(n, most);
+  parts = ceil_div(parts, of) * of;
+  return ceil_div(n, parts > 0 ? parts : 1);
 }
 
 /* Whose factors the second-level caches of so many threads keep. */
@@ -78,21 +78,21 @@ static int64_t most_tiles(const tiling *t, int64_t n_threads) {
 
 /* Few enough that there is a task of a panel for each thread. */
 static int64_t most_of_task(const tiling *t, int64_t n_threads) {
-  int64_t parts = parts_of(n_threads, t->panels > 0 ? t->panels : 1);
-  int64_t most = parts_of(t->block, parts);
+  int64_t parts = ceil_div(n_threads, t->panels > 0 ? t->panels : 1);
+  int64_t most = ceil_div(t->block, parts);
   return least(PART, most < LEAST_PART ? LEAST_PART : most);
 }
 
 static tiling plan_tiling(const kernel_context *ctx, const winograd_args *p) {
   tiling t = {.p = p, .kernel = winograd_kernel_for(p->tile), .m = p->tile, .n = p->tile + 2};
-  t.rows = parts_of(p->out_rows, t.m);
-  t.columns = parts_of(p->out_columns, t.m);
+  t.rows = ceil_div(p->out_rows, t.m);
+  t.columns = ceil_div(p->out_columns, t.m);
   t.tiles = p->images * t.rows * t.columns;
-  t.blocks = parts_of(p->channels, LANES);
-  t.panels = parts_of(p->outputs, t.kernel.nr);
+  t.blocks = ceil_div(p->channels, LANES);
+  t.panels = ceil_div(p->outputs, t.kernel.nr);
   int64_t multiplies = t.tiles * t.n * t.n * p->channels * p->outputs;
-  t.work = p->groups * (multiplies / WORK);
-  t.shared = t.tiles < LEAST_BLOCK * ctx->n_threads && ctx->n_threads > 1;
+  t.shared = p->groups * (t.tiles / LEAST_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
+  t.work = (t.shared ? 1 : p->groups) * multiplies / WORK;
   t.block = equal_parts(t.tiles, most_tiles(&t, t.shared ? ctx->n_threads : 1),
                         t.shared ? 1 : ctx->n_threads);
   t.part = equal_parts(t.block, t.shared ? most_of_task(&t, ctx->n_threads) : PART, 1);
@@ -168,77 +168,138 @@ static void make_factors(const tiling *t, int64_t group, int64_t channels, int64
 
 /* ---------------------------------------------------------------- outputs */
 
-/* The outputs (m, m) of a tile, but for those beyond the image. */
-static void store_tile(const tiling *t, const place *at, int64_t output, const float *cells) {
-  const winograd_args *p = t->p;
-  int64_t y = at->row * t->m, x = at->column * t->m;
-  int64_t rows = least(t->m, p->out_rows - y), columns = least(t->m, p->out_columns - x);
+/* The outputs of a tile that lie in the image: element `at` of out is the first. */
+typedef struct patch {
+  int64_t at, rows, columns;
+} patch;
+
+static patch patch_of(const winograd_args *p, int64_t m, const place *at, int64_t output) {
+  int64_t y = at->row * m, x = at->column * m;
   int64_t plane = at->image * p->groups * p->outputs + output;
-  float *to = (float *)p->out + (plane * p->out_rows + y) * p->out_columns + x;
-  for (int64_t i = 0; i < rows; i++, to += p->out_columns, cells += t->m) {
-    if (columns == 4)
+  return (patch){(plane * p->out_rows + y) * p->out_columns + x, least(m, p->out_rows - y),
+                 least(m, p->out_columns - x)};
+}
+
+/* cells: (m, m) */
+static void add_tile(const tiling *t, const patch *of, float *cells) {
+  const winograd_args *p = t->p;
+  const float *from = (const float *)p->tail.added + of->at;
+  for (int64_t i = 0; i < of->rows; i++, from += p->out_columns, cells += t->m)
+    for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
+}
+
+static void store_tile(const tiling *t, const patch *of, const float *cells) {
+  float *to = (float *)t->p->out + of->at;
+  for (int64_t i = 0; i < of->rows; i++, to += t->p->out_columns, cells += t->m) {
+    if (of->columns == 4)
       memcpy(to, cells, 4 * sizeof *to);
-    else if (columns == 2)
+    else if (of->columns == 2)
       memcpy(to, cells, 2 * sizeof *to);
     else
-      memcpy(to, cells, (size_t)columns * sizeof *to);
+      memcpy(to, cells, (size_t)of->columns * sizeof *to);
   }
 }
 
-static bool is_finite(float x) { return x - x == 0; }
-
-static bool tile_is_finite(const tiling *t, const place *at, int64_t output) {
+/* cells: (LANES, CELLS), of n tiles of outputs [output, output + here). */
+static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t output, int64_t here,
+                        float *cells) {
   const winograd_args *p = t->p;
-  int64_t plane = at->image * p->groups * p->outputs + output;
-  const float *from = (const float *)p->out + plane * p->out_rows * p->out_columns;
-  for (int64_t y = at->row * t->m; y < least((at->row + 1) * t->m, p->out_rows); y++)
-    for (int64_t x = at->column * t->m; x < least((at->column + 1) * t->m, p->out_columns); x++)
-      if (!is_finite(from[y * p->out_columns + x])) return false;
-  return true;
+  const conv_tail *tail = &p->tail;
+  const conv_tail limits = {.low = tail->low, .high = tail->high};
+  const int64_t step = (int64_t)t->m * t->m;
+  const bool has_limits = limits.low > conv_tail_none.low || limits.high < conv_tail_none.high;
+  for (int64_t k = 0; tail->added && k < n; k++) {
+    const place at = place_of(t, first + k);
+    for (int64_t lane = 0; lane < here; lane++) {
+      const patch of = patch_of(p, t->m, &at, output + lane);
+      add_tile(t, &of, cells + lane * CELLS + k * step);
+    }
+  }
+  if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
+  for (int64_t k = 0; k < n; k++) {
+    const place at = place_of(t, first + k);
+    for (int64_t lane = 0; lane < here; lane++) {
+      const patch of = patch_of(p, t->m, &at, output + lane);
+      store_tile(t, &of, cells + lane * CELLS + k * step);
+    }
+  }
 }
 
 /* The inputs (n, n) of a tile in a plane. */
-static void load_tile(const tiling *t, const place *at, const float *plane, float *to) {
+static void load_tile(const tiling *t, const place *at, const float *plane, double *to) {
   const winograd_args *p = t->p;
   int64_t y0 = at->row * t->m - p->top, x0 = at->column * t->m - p->left;
   for (int64_t y = y0; y < y0 + t->n; y++)
     for (int64_t x = x0; x < x0 + t->n; x++) {
       bool inside = y >= 0 && y < p->in_rows && x >= 0 && x < p->in_columns;
-      *to++ = inside ? plane[y * p->in_columns + x] : 0;
+      *to++ = inside ? (double)plane[y * p->in_columns + x] : 0;
     }
 }
 
-/* The outputs of a tile from the inputs themselves: of the image's output `output`. */
-static void compute_directly(const tiling *t, const place *at, int64_t output) {
-  const winograd_args *p = t->p;
-  float inputs[MOST_FACTORS], cells[WINOGRAD_MOST * WINOGRAD_MOST];
-  double sums[WINOGRAD_MOST * WINOGRAD_MOST] = {0};
-  int64_t size = p->in_rows * p->in_columns, n_cells = (int64_t)t->m * t->m;
-  int64_t group = output / p->outputs, first = (at->image * p->groups + group) * p->channels;
-  const float *x = (const float *)p->x + first * size;
-  const float *weight = (const float *)p->weight + output * p->channels * TAPS;
-  for (int64_t c = 0; c < p->channels; c++, weight += TAPS, x += size) {
-    load_tile(t, at, x, inputs);
-    for (int64_t tap = 0; tap < TAPS; tap++)
-      for (int64_t i = 0; i < n_cells; i++) {
-        int64_t y = i / t->m + tap / WINOGRAD_SIDE, column = i % t->m + tap % WINOGRAD_SIDE;
-        sums[i] += (double)weight[tap] * (double)inputs[y * t->n + column];
-      }
+/* The kernel of a channel of an output. */
+static void load_taps(const winograd_args *p, int64_t output, int64_t channel, float *to) {
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, p->channels * TAPS};
+  conv_weight_load(&all, output, channel * TAPS, TAPS, to);
+}
+
+/* Sums (m, m) of a channel. */
+KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, double *sums) {
+  for (int tap = 0; tap < TAPS; tap++) {
+    const double w = (double)weight[tap], *from = inputs + tap / WINOGRAD_SIDE * (m + 2);
+    for (int i = 0; i < m * m; i++)
+      sums[i] += w * from[i / m * (m + 2) + i % m + tap % WINOGRAD_SIDE];
   }
-  double bias = p->bias ? (double)((const float *)p->bias)[output] : 0;
-  for (int64_t i = 0; i < n_cells; i++) cells[i] = (float)(sums[i] + bias);
-  store_tile(t, at, output, cells);
 }
 
-/* Tiles [first, first + count) and outputs [output, output + n) of a group whose sums have been
- * added up in `check`: what is infinite or no number is so only where the inputs are. */
-static void mend(const tiling *t, int64_t first, int64_t count, int64_t output, int64_t n,
-                 const float *check) {
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t tile = first; !is_finite(check[i]) && tile < first + count; tile++) {
-      place at = place_of(t, tile);
-      if (!tile_is_finite(t, &at, output + i)) compute_directly(t, &at, output + i);
+/* Of outputs [output, output + LANES) of a tile those that are wanted, from the inputs themselves:
+ * cells (m, m, LANES). */
+static void compute_directly(const tiling *t, const place *at, int64_t output, const bool *wanted,
+                             float *cells) {
+  const winograd_args *p = t->p;
+  double inputs[MOST_FACTORS], sums[LANES][WINOGRAD_MOST * WINOGRAD_MOST] = {{0}};
+  int64_t size = p->in_rows * p->in_columns, group = output / p->outputs;
+  const float *x = (const float *)p->x + (at->image * p->groups + group) * p->channels * size;
+  for (int64_t c = 0; c < p->channels; c++, x += size) {
+    load_tile(t, at, x, inputs);
+    for (int lane = 0; lane < LANES; lane++) {
+      if (!wanted[lane]) continue;
+      float weight[TAPS];
+      load_taps(p, output + lane, c, weight);
+      if (t->m == 2)
+        add_taps(2, weight, inputs, sums[lane]);
+      else
+        add_taps(4, weight, inputs, sums[lane]);
     }
+  }
+  for (int lane = 0; lane < LANES; lane++) {
+    if (!wanted[lane]) continue;
+    double bias = p->bias ? (double)((const float *)p->bias)[output + lane] : 0;
+    for (int i = 0; i < t->m * t->m; i++) cells[i * LANES + lane] = (float)(sums[lane][i] + bias);
+  }
+}
+
+static bool are_finite(const float *check) {
+  int others = 0;
+  for (int lane = 0; lane < LANES; lane++) others |= check[lane] - check[lane] != 0;
+  return !others;
+}
+
+/* Tiles [first, first + count) whose cells have been added up in `check`: what is infinite or no
+ * number is so only where the inputs are. */
+static void mend(const tiling *t, int64_t first, int64_t count, int64_t output, int64_t here,
+                 const float *check, float *cells) {
+  const int n_cells = t->m * t->m;
+  if (are_finite(check)) return;
+  for (int64_t tile = first; tile < first + count; tile++, cells += n_cells * LANES) {
+    const place at = place_of(t, tile);
+    bool wanted[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+      float sum = 0;
+      for (int i = 0; i < n_cells; i++) sum += cells[i * LANES + lane];
+      wanted[lane] = lane < here && sum - sum != 0;
+    }
+    compute_directly(t, &at, output, wanted, cells);
+  }
 }
 
 /* Of outputs [output, output + LANES) of a group, `here` of which there are. sums: the first
@@ -246,31 +307,28 @@ static void mend(const tiling *t, int64_t first, int64_t count, int64_t output, 
 static void finish_tiles(const tiling *t, int64_t first, int64_t count, int64_t output,
                          int64_t here, const float *sums) {
   const winograd_args *p = t->p;
-  float cells[CELLS * LANES], turned[LANES * CELLS], check[LANES] = {0}, bias[LANES] = {0};
+  float cells[CELLS * LANES], turned[LANES * CELLS], bias[LANES] = {0};
   int64_t n_cells = (int64_t)t->m * t->m, at_once = CELLS / n_cells;
   if (p->bias) memcpy(bias, (const float *)p->bias + output, (size_t)here * sizeof *bias);
   for (int64_t i = 0; i < count; i += at_once) {
     int64_t n = least(at_once, count - i);
+    float check[LANES] = {0};
     for (int64_t k = 0; k < n; k++)
       t->kernel.outputs(sums + (i + k) * t->kernel.nr, sum_step(t), bias,
                         cells + k * n_cells * LANES, check);
+    mend(t, first + i, n, output, here, check, cells);
     for (int h = 0; h < 4; h++)
       transpose_8x8(cells + h / 2 * 8 * LANES + h % 2 * 8, LANES,
                     turned + h % 2 * 8 * CELLS + h / 2 * 8, CELLS);
-    for (int64_t k = 0; k < n; k++) {
-      place at = place_of(t, first + i + k);
-      for (int64_t lane = 0; lane < here; lane++)
-        store_tile(t, &at, output + lane, turned + lane * CELLS + k * n_cells);
-    }
+    store_cells(t, first + i, n, output, here, turned);
   }
-  mend(t, first, count, output, here, check);
 }
 
 /* One factor of a panel: sums (count, nr) of tiles [at, at + count) of a block. */
 static void multiply_factor(const tiling *t, const float *factors, int64_t at, int64_t count,
                             const float *weight, float *sums) {
-  int64_t nr = t->kernel.nr, strips = parts_of(count, t->kernel.mr);
-  int64_t height = parts_of(count, strips), step = t->block * LANES;
+  int64_t nr = t->kernel.nr, strips = ceil_div(count, t->kernel.mr);
+  int64_t height = ceil_div(count, strips), step = t->block * LANES;
   for (int64_t k = 0; k < t->p->channels; k += DEEP)
     for (int64_t i = 0; i < count; i += height) {
       const winograd_product product = {.k = least(DEEP, t->p->channels - k),
@@ -304,7 +362,7 @@ static void make_outputs(const tiling *t, int64_t group, int64_t panel, int64_t 
 
 static void run_block(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t of_group = parts_of(t->tiles, t->block), group = task / of_group;
+  int64_t of_group = ceil_div(t->tiles, t->block), group = task / of_group;
   int64_t first = task % of_group * t->block, count = least(t->block, t->tiles - first);
   float *factors = (float *)(void *)scratch, *rest = (float *)(void *)(scratch + factor_bytes(t));
   for (int64_t c = 0; c < t->blocks; c++)
@@ -318,21 +376,21 @@ static void run_block(const void *user, int64_t task, char *scratch) {
 
 static void run_factors(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t runs = parts_of(t->count, RUN), at = task % runs * RUN, channels = task / runs;
+  int64_t runs = ceil_div(t->count, RUN), at = task % runs * RUN, channels = task / runs;
   make_factors(t, t->group, channels, t->first + at, least(RUN, t->count - at),
                t->factors + (channels * t->block + at) * LANES, (float *)(void *)scratch);
 }
 
 static void run_outputs(const void *user, int64_t task, char *scratch) {
   const tiling *t = user;
-  int64_t parts = parts_of(t->count, t->part), at = task % parts * t->part;
+  int64_t parts = ceil_div(t->count, t->part), at = task % parts * t->part;
   make_outputs(t, t->group, task / parts, t->first, at, least(t->part, t->count - at), t->factors,
                (float *)(void *)scratch);
 }
 
 static size_t shared_bytes(const kernel_context *ctx, const tiling *t) {
-  int64_t factors = t->blocks * parts_of(t->block, RUN);
-  int64_t outputs = t->panels * parts_of(t->block, t->part);
+  int64_t factors = t->blocks * ceil_div(t->block, RUN);
+  int64_t outputs = t->panels * ceil_div(t->block, t->part);
   return kernel_scratch_size(factor_bytes(t)) +
          slots_bytes(ctx, factors > outputs ? factors : outputs, t->work, task_bytes(t));
 }
@@ -343,16 +401,16 @@ static void run_shared(const kernel_context *ctx, tiling *t, char *memory) {
   for (t->group = 0; t->group < t->p->groups; t->group++)
     for (t->first = 0; t->first < t->tiles; t->first += t->block) {
       t->count = least(t->block, t->tiles - t->first);
-      run_slots_in(ctx, t->blocks * parts_of(t->count, RUN), t->work, task_bytes(t), run_factors, t,
+      run_slots_in(ctx, t->blocks * ceil_div(t->count, RUN), t->work, task_bytes(t), run_factors, t,
                    slots);
-      run_slots_in(ctx, t->panels * parts_of(t->count, t->part), t->work, task_bytes(t),
+      run_slots_in(ctx, t->panels * ceil_div(t->count, t->part), t->work, task_bytes(t),
                    run_outputs, t, slots);
     }
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t block_tasks(const tiling *t) { return t->p->groups * parts_of(t->tiles, t->block); }
+static int64_t block_tasks(const tiling *t) { return t->p->groups * ceil_div(t->tiles, t->block); }
 
 static size_t winograd_scratch(const kernel_context *ctx, const void *args) {
   const tiling t = plan_tiling(ctx, args);
@@ -382,7 +440,7 @@ const kernel_desc kernel_winograd = {
     .args_size = sizeof(winograd_args),
     .operands = {OPERAND(winograd_args, x), OPERAND(winograd_args, weight),
                  OPERAND(winograd_args, packed), OPERAND(winograd_args, bias),
-                 OPERAND(winograd_args, out)}};
+                 OPERAND(winograd_args, out), OPERAND(winograd_args, tail.added)}};
 
 /* ---------------------------------------------------------------- packing */
 
@@ -394,7 +452,7 @@ typedef struct packing {
 
 static size_t packed_bytes(const winograd_args *p) {
   int64_t nr = winograd_kernel_for(p->tile).nr, n = p->tile + 2;
-  return (size_t)(p->groups * parts_of(p->outputs, nr) * n * n * p->channels * nr) * sizeof(float);
+  return (size_t)(p->groups * ceil_div(p->outputs, nr) * n * n * p->channels * nr) * sizeof(float);
 }
 
 /* The kernels (3, 3, LANES) of a channel and LANES outputs, `here` of which there are. */
@@ -402,7 +460,8 @@ static void load_kernels(const winograd_args *p, int64_t output, int64_t here, i
                          double *to) {
   memset(to, 0, TAPS * LANES * sizeof *to);
   for (int64_t i = 0; i < here; i++) {
-    const float *from = (const float *)p->weight + ((output + i) * p->channels + channel) * TAPS;
+    float from[TAPS];
+    load_taps(p, output + i, channel, from);
     for (int64_t tap = 0; tap < TAPS; tap++) to[tap * LANES + i] = (double)from[tap];
   }
 }
@@ -438,7 +497,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   const winograd_args *p = args;
   packing k = {.p = p, .nr = winograd_kernel_for(p->tile).nr};
   k.to = ctx->scratch(ctx->pool, packed_bytes(p));
-  k.panels = parts_of(p->outputs, k.nr);
+  k.panels = ceil_div(p->outputs, k.nr);
   if (!k.to) return false;
   ctx->parallel_for(ctx->pool, p->groups * k.panels * p->channels, PACK_GRAIN, pack_channels, &k);
   return true;

@@ -1,0 +1,327 @@
+/* Inputs times a packed weight, tile by tile. A task is some neighbouring positions by a panel of
+ * outputs; its sums, a position's side by side, are turned and stored at the end. */
+#include "backend/cpu/kernels/conv_direct.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/conv_weight.h"
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/direct_kernels.h"
+#include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/slots.h"
+
+enum {
+  BLOCK_K = GEMM_BLOCK_K,
+  MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
+  FEW = 16,         /* outputs, or fewer, of which a panel is half as wide */
+  LEAST_OUTPUTS = 16,
+  MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
+  SMALL_PLANE = 64,   /* positions that fill columns of gemm.c badly */
+  WORK = 256 * 1024,  /* multiplications that are worth waking a thread up */
+  COPY_WORK = 64 * 1024,
+  LARGE_COPY = 16 * 1024, /* elements of a plane */
+  TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
+  PACK_GRAIN = 1,         /* panels */
+  PACK_K = 64,
+  MOST_LANES = 32
+};
+
+/* Along a dimension, from the first input of the first output to the last of the last. */
+static int64_t reach_of(const kconv_dim *d) {
+  return d->out > 0 && d->kernel > 0 ? (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1
+                                     : 0;
+}
+
+static bool copies_planes(const conv_args *p) {
+  for (int d = 0; d < CONV_DIMS; d++)
+    if (p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in) return true;
+  return false;
+}
+
+/* Wide padding between whose outputs there are few would make large copies. */
+static bool has_large_copies(const conv_args *p) {
+  double size = 1;
+  for (int d = 0; d < CONV_DIMS; d++) size *= (double)reach_of(&p->dims[d]);
+  return copies_planes(p) && size > LARGE_COPY + 4 * (double)(in_size(p) + out_size(p));
+}
+
+bool conv_is_direct(const conv_args *p) {
+  bool strides = false, windows = false;
+  if (p->type != DTYPE_F32 || p->transposed || p->outputs < LEAST_OUTPUTS ||
+      (p->groups > 1 && p->channels == 1))
+    return false;
+  if (has_large_copies(p)) return false;
+  for (int d = 0; d < CONV_DIMS; d++) {
+    strides |= p->dims[d].stride > 1;
+    windows |= p->dims[d].kernel > 1 || p->dims[d].padding > 0;
+  }
+  if (strides || windows || out_size(p) < SMALL_PLANE) return true;
+  return out_size(p) < MEDIUM_PLANE && p->channels > p->outputs;
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+typedef struct direct {
+  const conv_args *p;
+  conv_part part;
+  direct_kernel kernel;
+  int64_t seen[CONV_DIMS]; /* planes as they are read: what outputs see, or x's own */
+  bool copies;
+  int64_t cells, taps, k, panels;
+  int64_t chunk, chunks; /* positions of a task; tasks of a panel */
+  int64_t image;
+  const float *from; /* planes of the image */
+  float *copied;     /* owned by the caller: planes of an image; where `copies` */
+  int64_t *offsets;  /* (k) of elements from a position's first input */
+} direct;
+
+static int64_t plane_size(const direct *t) { return t->seen[0] * t->seen[1] * t->seen[2]; }
+static int64_t copied_planes(const direct *t) { return t->p->groups * t->p->channels; }
+
+static direct plan(const kernel_context *ctx, const conv_args *p) {
+  direct t = {.p = p, .part = {.p = p, .c = COMPUTE_F32}, .copies = copies_planes(p)};
+  for (int d = 0; d < CONV_DIMS; d++) {
+    t.part.d[d] = whole_window(&p->dims[d]);
+    t.seen[d] = t.copies ? reach_of(&p->dims[d]) : p->dims[d].in;
+  }
+  t.kernel = direct_kernel_for(p->outputs <= FEW);
+  t.cells = cell_count(&t.part);
+  t.taps = tap_count(&t.part);
+  t.k = p->channels * t.taps;
+  t.panels = ceil_div(p->outputs, t.kernel.nr);
+  const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
+  t.chunks = tasks;
+  if (p->groups * t.panels * tasks < wanted && p->groups * t.panels > 0)
+    t.chunks = ceil_div(wanted, p->groups * t.panels);
+  t.chunk = ceil_div(t.cells, t.chunks > 0 ? t.chunks : 1);
+  t.chunks = t.chunk > 0 ? ceil_div(t.cells, t.chunk) : 0;
+  return t;
+}
+
+/* The positions of a task in whole blocks that are turned at once. */
+static int64_t turned_cells(const direct *t) { return (t->chunk + 7) / 8 * 8; }
+static size_t task_bytes(const direct *t) {
+  return (size_t)(2 * turned_cells(t) * t->kernel.nr) * sizeof(float);
+}
+static size_t offset_bytes(const direct *t) {
+  return kernel_scratch_size((size_t)t->k * sizeof *t->offsets);
+}
+static size_t copy_bytes(const direct *t) {
+  return t->copies ? kernel_scratch_size((size_t)(copied_planes(t) * plane_size(t)) * sizeof(float))
+                   : 0;
+}
+static int64_t task_count(const direct *t) { return t->p->groups * t->panels * t->chunks; }
+static int64_t work_of(const direct *t) {
+  return t->p->groups * (t->cells * t->k * t->p->outputs / 1024 + 1) / (WORK / 1024);
+}
+static bool is_empty(const direct *t) {
+  return t->p->images * t->p->groups * t->panels * t->cells == 0;
+}
+
+/* ---------------------------------------------------------------- inputs */
+
+/* Of each channel and tap, from where a position's first one is. */
+static void find_offsets(direct *t) {
+  const conv_args *p = t->p;
+  int64_t tap[CONV_DIMS];
+  for (int64_t i = 0; i < t->k; i++) {
+    split_tap(&t->part, i % t->taps, tap);
+    int64_t at = i / t->taps;
+    for (int d = 0; d < CONV_DIMS; d++) at = at * t->seen[d] + tap[d] * p->dims[d].dilation;
+    t->offsets[i] = at;
+  }
+}
+
+/* A row of a copied plane, of a row of the image from `from` on; NULL: padding. */
+static void copy_row(const direct *t, const float *from, float *to) {
+  const kconv_dim *d = &t->p->dims[2];
+  const int64_t width = t->seen[2], left = least(d->padding, width);
+  const int64_t n = from ? least(d->in, width - left) : 0;
+  memset(to, 0, (size_t)left * sizeof *to);
+  if (n > 0) memcpy(to + left, from, (size_t)n * sizeof *to);
+  memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
+}
+
+static void copy_plane(const void *user, int64_t plane, char *scratch) {
+  const direct *t = user;
+  const kconv_dim *d = t->p->dims;
+  const float *from =
+      (const float *)t->p->x + (t->image * copied_planes(t) + plane) * in_size(t->p);
+  float *to = t->copied + plane * plane_size(t);
+  (void)scratch;
+  for (int64_t z = -d[0].padding; z < t->seen[0] - d[0].padding; z++)
+    for (int64_t y = -d[1].padding; y < t->seen[1] - d[1].padding; y++, to += t->seen[2]) {
+      const bool inside = z >= 0 && z < d[0].in && y >= 0 && y < d[1].in;
+      copy_row(t, inside ? from + (z * d[1].in + y) * d[2].in : NULL, to);
+    }
+}
+
+/* ---------------------------------------------------------------- outputs */
+
+/* The first input of a position. */
+static const float *first_input(const direct *t, int64_t group, const int64_t cell[]) {
+  const kconv_dim *d = t->p->dims;
+  const int64_t z = cell[0] * d[0].stride, y = cell[1] * d[1].stride, x = cell[2] * d[2].stride;
+  return t->from + group * t->p->channels * plane_size(t) + (z * t->seen[1] + y) * t->seen[2] + x;
+}
+
+/* Neighbouring positions of one row that a tile has, of at most n: as many as all tiles of the row
+ * have, about. */
+static int64_t tile_rows(const direct *t, int64_t n) {
+  const int64_t tiles = ceil_div(n, t->kernel.mr);
+  return ceil_div(n, tiles);
+}
+
+/* Sums (cells, nr) of positions [at, at + n), of kn of k. */
+static void add_products(const direct *t, int64_t group, const float *weight, int64_t k, int64_t at,
+                         int64_t n, float *sums) {
+  int64_t cell[CONV_DIMS];
+  direct_product product = {.k = least(BLOCK_K, t->k - k),
+                            .offsets = t->offsets + k,
+                            .step = t->p->dims[2].stride,
+                            .b = weight + k * t->kernel.nr,
+                            .adds = k > 0};
+  while (n > 0) {
+    split_cell(&t->part, at, cell);
+    int64_t left = least(n, t->part.d[2].count - cell[2]);
+    n -= left;
+    for (int64_t rows; left > 0; left -= rows, at += rows, cell[2] += rows) {
+      rows = tile_rows(t, left);
+      product.x = first_input(t, group, cell);
+      product.c = sums;
+      t->kernel.run(&product, (int)rows);
+      sums += rows * t->kernel.nr;
+    }
+  }
+}
+
+/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel. */
+static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
+                       const float *sums, float *turned) {
+  const conv_args *p = t->p;
+  const int64_t nr = t->kernel.nr, width = turned_cells(t), first = panel * nr;
+  for (int64_t i = 0; i < n; i += 8)
+    for (int64_t o = 0; o < nr; o += 8)
+      transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
+  for (int64_t o = first; o < least(first + nr, p->outputs); o++, turned += width) {
+    const int64_t output = group * p->outputs + o;
+    const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
+    const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
+    conv_tail_row(&p->tail, bias, to, n, turned, (float *)p->out + to);
+  }
+}
+
+static void run_task(const void *user, int64_t task, char *scratch) {
+  const direct *t = user;
+  const int64_t chunk = task % t->chunks, panel = task / t->chunks % t->panels,
+                group = task / t->chunks / t->panels;
+  const int64_t at = chunk * t->chunk, n = least(t->chunk, t->cells - at), nr = t->kernel.nr;
+  const float *weight = (const float *)t->p->packed + (group * t->panels + panel) * t->k * nr;
+  float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(t) * nr;
+  if (t->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
+  for (int64_t k = 0; k < t->k; k += BLOCK_K) add_products(t, group, weight, k, at, n, sums);
+  store_sums(t, group, panel, at, n, sums, turned);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static size_t slot_bytes(const kernel_context *ctx, const direct *t) {
+  return slots_bytes(ctx, task_count(t), work_of(t), task_bytes(t));
+}
+
+static size_t direct_scratch(const kernel_context *ctx, const void *args) {
+  const direct t = plan(ctx, args);
+  return is_empty(&t) ? 0 : offset_bytes(&t) + copy_bytes(&t) + slot_bytes(ctx, &t);
+}
+
+static bool run_direct(const kernel_context *ctx, const void *args) {
+  direct t = plan(ctx, args);
+  const size_t bytes = direct_scratch(ctx, args);
+  char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes == 0) return true;
+  if (!memory) return false;
+  t.offsets = (int64_t *)(void *)memory;
+  t.copied = (float *)(void *)(memory + offset_bytes(&t));
+  char *slots = memory + offset_bytes(&t) + copy_bytes(&t);
+  find_offsets(&t);
+  for (t.image = 0; t.image < t.p->images; t.image++) {
+    t.from = t.copied;
+    if (t.copies)
+      run_slots_in(ctx, copied_planes(&t), copied_planes(&t) * plane_size(&t) / COPY_WORK, 0,
+                   copy_plane, &t, slots);
+    else
+      t.from = (const float *)t.p->x + t.image * copied_planes(&t) * plane_size(&t);
+    run_slots_in(ctx, task_count(&t), work_of(&t), task_bytes(&t), run_task, &t, slots);
+  }
+  return true;
+}
+
+const kernel_desc kernel_conv_direct = {
+    .name = "conv_direct",
+    .run = run_direct,
+    .scratch = direct_scratch,
+    .args_size = sizeof(conv_args),
+    .operands = {OPERAND(conv_args, x), OPERAND(conv_args, bias), OPERAND(conv_args, packed),
+                 OPERAND(conv_args, out), OPERAND(conv_args, tail.added)}};
+
+/* ---------------------------------------------------------------- packing */
+
+typedef struct packing {
+  const conv_args *p;
+  int64_t nr, panels, k;
+  float *to; /* (groups, panels, k, nr) */
+} packing;
+
+static packing packing_of(const conv_args *p) {
+  const int64_t nr = direct_kernel_for(p->outputs <= FEW).nr;
+  return (packing){
+      .p = p, .nr = nr, .panels = ceil_div(p->outputs, nr), .k = p->channels * kernel_size(p)};
+}
+
+static size_t packed_bytes(const packing *k) {
+  return (size_t)(k->p->groups * k->panels * k->k * k->nr) * sizeof(float);
+}
+
+/* Some of k of a panel's outputs at a time. */
+static void pack_panel(const packing *k, int64_t first, int64_t lanes, float *to) {
+  const conv_args *p = k->p;
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, k->k};
+  float some[MOST_LANES * PACK_K];
+  for (int64_t at = 0; at < k->k; at += PACK_K) {
+    const int64_t n = least(PACK_K, k->k - at);
+    for (int64_t lane = 0; lane < lanes; lane++)
+      conv_weight_load(&all, first + lane, at, n, some + lane * PACK_K);
+    gemm_pack_strided(COMPUTE_F32, DTYPE_F32, some, PACK_K, 1, lanes, n, k->nr, to + at * k->nr);
+  }
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+  const packing *k = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t group = i / k->panels, first = i % k->panels * k->nr;
+    const int64_t lanes = least(k->nr, k->p->outputs - first);
+    float *to = k->to + i * k->k * k->nr;
+    if (lanes < k->nr) memset(to, 0, (size_t)(k->k * k->nr) * sizeof *to);
+    pack_panel(k, group * k->p->outputs + first, lanes, to);
+  }
+}
+
+static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+  const packing k = packing_of(args);
+  (void)ctx;
+  return kernel_scratch_size(packed_bytes(&k));
+}
+
+static bool pack(const kernel_context *ctx, const void *args) {
+  packing k = packing_of(args);
+  k.to = ctx->scratch(ctx->pool, packed_bytes(&k));
+  if (!k.to) return false;
+  ctx->parallel_for(ctx->pool, k.p->groups * k.panels, PACK_GRAIN, pack_panels, &k);
+  return true;
+}
+
+const kernel_desc kernel_conv_direct_pack = {.name = "conv_direct_pack",
+                                             .run = pack,
+                                             .scratch = pack_scratch,
+                                             .args_size = sizeof(conv_args),
+                                             .operands = {OPERAND(conv_args, weight)}};

@@ -1,0 +1,73 @@
+/* Bias, sum and limits of a row of outputs. */
+#include "backend/cpu/kernels/conv_tail.h"
+
+#include "backend/cpu/kernels/avx512.h"
+#include "backend/cpu/kernels/vec4.h"
+
+/* Outputs [i, n). */
+KERNEL_INLINE void finish(const conv_tail *t, float bias, const float *added, int64_t i, int64_t n,
+                          const float *from, float *to) {
+  for (; i < n; i++) {
+    float y = from[i] + bias;
+    if (added) y += added[i];
+    y = t->low > y ? t->low : y;
+    to[i] = t->high < y ? t->high : y;
+  }
+}
+
+static void finish_portable(const conv_tail *t, float bias, const float *added, int64_t n,
+                            const float *from, float *to) {
+  const vec4 b = {bias, bias, bias, bias}, low = {t->low, t->low, t->low, t->low},
+             high = {t->high, t->high, t->high, t->high};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    vec4 y = vec4_load(from + i) + b;
+    if (added) y += vec4_load(added + i);
+    y = vec4_smaller(high, vec4_larger(low, y));
+    memcpy(to + i, &y, sizeof y);
+  }
+  finish(t, bias, added, i, n, from, to);
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static void finish_avx2(const conv_tail *t, float bias, const float *added, int64_t n,
+                                    const float *from, float *to) {
+  const __m256 b = _mm256_set1_ps(bias), low = _mm256_set1_ps(t->low),
+               high = _mm256_set1_ps(t->high);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 y = _mm256_loadu_ps(from + i) + b;
+    if (added) y += _mm256_loadu_ps(added + i);
+    _mm256_storeu_ps(to + i, _mm256_min_ps(high, _mm256_max_ps(low, y)));
+  }
+  finish(t, bias, added, i, n, from, to);
+}
+
+TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const float *added,
+                                        int64_t n, const float *from, float *to) {
+  const __m512 b = _mm512_set1_ps(bias), low = _mm512_set1_ps(t->low),
+               high = _mm512_set1_ps(t->high);
+  for (int64_t i = 0; i < n; i += 16) {
+    const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
+    __m512 y = _mm512_maskz_loadu_ps(there, from + i) + b;
+    if (added) y += _mm512_maskz_loadu_ps(there, added + i);
+    _mm512_mask_storeu_ps(to + i, there, _mm512_min_ps(high, _mm512_max_ps(low, y)));
+  }
+}
+#endif
+
+void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
+                   float *to) {
+  const float *added = t->added ? (const float *)t->added + at : NULL;
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    finish_avx512(t, bias, added, n, from, to);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    finish_avx2(t, bias, added, n, from, to);
+    return;
+  }
+#endif
+  finish_portable(t, bias, added, n, from, to);
+}

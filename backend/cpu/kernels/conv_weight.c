@@ -1,0 +1,27 @@
+/* Parts of weights of any type up to F32, and of codes. */
+#include "backend/cpu/kernels/conv_weight.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/rows.h"
+
+static void load_codes(const conv_weight *w, int64_t row, int64_t at, int64_t n, float *to) {
+  const code_bytes from =
+      (code_bytes)w->data + (size_t)row * encoding_row_bytes(&w->encoding, w->row);
+  float some[DECODED_AT_ONCE];
+  for (int64_t m; n > 0; n -= m, at += m, to += m) {
+    const int64_t skipped = at % DECODED_AT_ONCE;
+    encoding_decode(&w->encoding, from, w->row, at / DECODED_AT_ONCE, some);
+    m = least(n, DECODED_AT_ONCE - skipped);
+    memcpy(to, some + skipped, (size_t)m * sizeof *to);
+  }
+}
+
+void conv_weight_load(const conv_weight *w, int64_t row, int64_t at, int64_t n, float *to) {
+  if (is_encoded(&w->encoding))
+    load_codes(w, row, at, n, to);
+  else
+    load_row(COMPUTE_F32, w->type, element_at(w->data, w->type, row * w->row + at), 1, n, to);
+}

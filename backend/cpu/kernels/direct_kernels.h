@@ -1,0 +1,27 @@
+#ifndef BACKEND_CPU_KERNELS_DIRECT_KERNELS_H
+#define BACKEND_CPU_KERNELS_DIRECT_KERNELS_H
+/* Products of inputs with a packed weight, in float: outputs are the lanes of vectors, and
+ * neighbouring positions the rows of a tile, whose inputs are read where they lie. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* c (rows, nr) = or += inputs times b. */
+typedef struct direct_product {
+  int64_t k;
+  const float *x; /* element (row, k): x[offsets[k] + row * step] */
+  const int64_t *offsets;
+  int64_t step;
+  const float *b; /* (k, nr) */
+  float *c;       /* (rows, nr) */
+  bool adds;      /* else c is written */
+} direct_product;
+
+typedef struct direct_kernel {
+  int mr, nr; /* the most rows; outputs */
+  void (*run)(const direct_product *t, int rows);
+} direct_kernel;
+
+/* few: for at most so many outputs as half of them. */
+direct_kernel direct_kernel_for(bool few);
+
+#endif

@@ -1,0 +1,13 @@
+#ifndef BACKEND_CPU_KERNELS_POINTWISE_H
+#define BACKEND_CPU_KERNELS_POINTWISE_H
+/* Convolutions in float whose outputs see one input each, at their own position: of a group and an
+ * image the product of the packed weight with the planes as they lie. */
+#include "backend/cpu/kernels/conv_window.h"
+#include "backend/cpu/kernels/gemm.h"
+
+/* Whether a part is one, and its planes are large enough. */
+bool pointwise_fits(const conv_part *a);
+/* g: the part as gemm.c's product, whose packed_a is read. Needs no memory. */
+void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g);
+
+#endif

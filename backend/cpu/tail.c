@@ -1,0 +1,68 @@
+/* Which epilogues are a sum and limits. */
+#include "backend/cpu/tail.h"
+
+#include <math.h>
+
+#include "ops/epilogue.h"
+
+/* Whether an operand is the result itself (step 0), or that of the step before. */
+static bool is_before(const elementwise_operand *o, int step) {
+  return step == 0 ? o->source == IR_OPERAND_SOURCE_INPUT && o->index == 0
+                   : o->source == IR_OPERAND_SOURCE_STEP && o->index == (uint32_t)step - 1;
+}
+
+static bool is_like_result(const elementwise_form *f, uint32_t input) {
+  tensor t = f->shapes[1 + input];
+  tensors_collapse(&t, 1);
+  return f->inputs[input]->t.type == DTYPE_F32 && t.rank == 1 && t.dims[0] == f->n &&
+         t.strides[0] == 1;
+}
+
+/* The number of the input that step 0 adds; 0: none. */
+static uint32_t added_input(const elementwise_form *f) {
+  const elementwise_step *s = &f->steps[0];
+  if (s->kind != IR_STEP_KIND_ADD) return 0;
+  for (int k = 0; k < 2; k++) {
+    const elementwise_operand *other = &s->operands[1 - k];
+    if (is_before(&s->operands[k], 0) && other->source == IR_OPERAND_SOURCE_INPUT &&
+        other->index > 0 && is_like_result(f, other->index))
+      return other->index;
+  }
+  return 0;
+}
+
+/* Step s, if it is one that limits what is before it. */
+static bool find_limits(const elementwise_form *f, int s, conv_tail *t) {
+  const elementwise_step *step = &f->steps[s];
+  const elementwise_operand *o = step->operands;
+  if (!is_before(&o[0], s)) return false;
+  if (step->kind == IR_STEP_KIND_RELU) {
+    t->low = 0;
+    return true;
+  }
+  if (step->kind != IR_STEP_KIND_CLAMP || !is_number(&o[1]) || !is_number(&o[2]) || isnan(o[1].f) ||
+      isnan(o[2].f))
+    return false;
+  t->low = (float)o[1].f;
+  t->high = (float)o[2].f;
+  return true;
+}
+
+static bool is_float(const elementwise_step *s) {
+  return s->operand_type == DTYPE_F32 && s->type == DTYPE_F32;
+}
+
+conv_tail take_tail(cpu_recorder *r, const node *n) {
+  elementwise_form f;
+  conv_tail t = conv_tail_none;
+  if (!describe_epilogue(n, &f)) return t;
+  const uint32_t added = added_input(&f);
+  const int limits = added ? 1 : 0;
+  for (int s = 0; s < f.n_steps; s++)
+    if (!is_float(&f.steps[s])) return t;
+  if (f.n_steps > limits + 1) return t;
+  if (f.n_steps > limits && !find_limits(&f, limits, &t)) return conv_tail_none;
+  if (added) t.added = cpu_operand(r, f.inputs[added]).data;
+  cpu_takes_epilogue(r);
+  return t;
+}

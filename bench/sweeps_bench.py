@@ -119,7 +119,8 @@ def unit_times(sweep, made, device, clock, turns):
 
 def steepest(sizes, units):
     """(growth of a unit's time, the size at which it is largest)"""
-    return max((b / a, size) for (a, b), size in zip(itertools.pairwise(units), sizes[1:], strict=True))
+    steps = [(b / a, size) for (a, b), size in zip(itertools.pairwise(units), sizes[1:], strict=True)]
+    return max(steps, key=lambda step: step[0])
 
 
 def row(name, device, sizes, units):

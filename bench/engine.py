@@ -53,14 +53,14 @@ def save_arrays(path, kind, arrays):
     save_file({f"{kind}_{i}": a for i, a in enumerate(arrays)}, path)
 
 
-def quantised(args, module, inputs):
+def quantised(name, module, inputs):
     """As pt2e makes it, calibrated by the inputs."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from clave.quantizer import ClaveQuantizer
 
-    quantizer = ClaveQuantizer(activations=ACTIVATIONS.get(args.name, "all"))
+    quantizer = ClaveQuantizer(activations=ACTIVATIONS.get(name, "all"))
     prepared = prepare_pt2e(torch.export.export(module, inputs).module(), quantizer)
     prepared(*inputs)
     return convert_pt2e(prepared)
@@ -76,7 +76,7 @@ def export(args):
     with torch.no_grad():
         if args.int8:
             save_tensors(args.folder / "plain.safetensors", "output", leaves(module(*inputs)))
-            module = quantised(args, module, inputs)
+            module = quantised(args.name, module, inputs)
         save_tensors(args.folder / "inputs.safetensors", "input", inputs)
         save_tensors(args.folder / "torch.safetensors", "output", leaves(module(*inputs)))
     if args.onnx:

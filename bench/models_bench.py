@@ -113,8 +113,9 @@ WORKS = Table(
 
 def is_current(made):
     """Whether a model was exported after the last change of its module and the exporter."""
-    sources = [*ENGINE.parent.glob("*.py"), *(ROOT / "python/clave").rglob("*.py")]
-    return made.exists() and made.stat().st_mtime > max(s.stat().st_mtime for s in sources)
+    own = [ENGINE.with_name(name) for name in ("engine.py", "models.py", "works.py")]
+    latest = max(s.stat().st_mtime for s in (*own, *(ROOT / "python/clave").rglob("*.py")))
+    return made.exists() and made.stat().st_mtime > latest
 
 
 class Engines:

@@ -101,6 +101,20 @@ def test_calls_in_turns(process):
     assert called == ["a", "b"] * 5 and times == [[1, 1, 1], [1, 1, 1]]
 
 
+def test_page_names_every_table(root, process):
+    """In the list of commands, each beside the section that its table stands in."""
+    import bench
+
+    page = (root / "docs/performance.md").read_text()
+    parts = [part.partition("\n") for part in page.split("\n## ")]
+    sections = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): body for title, _, body in parts}
+    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \[.*?\]\(#(.*?)\)", page, re.M)
+    found = {name: section for names, section in listed for name in re.findall(r"`(\w+)`", names)}
+    assert set(found) == set(bench.BENCHES)
+    missing = [n for n, section in found.items() if f"<!-- {n} -->" not in sections.get(section, "")]
+    assert not missing
+
+
 def test_page_is_within_its_bounds(bounds, root):
     """Every table with bounds is one that the guard knows, and what is committed is within them. What has not been
     measured has a place without a table."""

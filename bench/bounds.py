@@ -1,7 +1,7 @@
 """What bench.py --check holds against the last column of the tables, "should be at most"."""
 
 BOUND = "should be at most"
-NO_BOUND = "–"  # of a peer's row
+NO_BOUND = "–"  # of a row that is shown only
 
 # The columns that the bound is for.
 BOUNDED = {

@@ -414,12 +414,21 @@ def check_all(args, names):
     return 0 if all(good) else 1
 
 
+def pattern(text):
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {e}") from None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--only", help="tables, separated by commas")
     parser.add_argument(
-        "--rows", help="of models, fast, int8, works, llama: what matches alone; others stay as they are"
+        "--rows",
+        type=pattern,
+        help="of models, fast, int8, works, sweeps, llama: what matches; others stay as they are",
     )
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
@@ -428,9 +437,12 @@ def main():
     parser.add_argument("--check", action="store_true", help="exit 1 where a row is over what it should be at most")
     args = parser.parse_args()
     args.build = args.build.resolve()
-    args.work = args.build / "bench/programs"
+    args.work, args.print = args.build / "bench/programs", args.print or args.check
+    tables = BOUNDED if args.check else BENCHES
+    names = args.only.split(",") if args.only else list(tables)
+    if unknown := [name for name in names if name not in tables]:
+        parser.error(f"--only: no table{' with bounds' if args.check else ''} is named {', '.join(unknown)}")
     args.idle = wait_until_idle(args.wait)
-    names = args.only.split(",") if args.only else list(BOUNDED if args.check else BENCHES)
     if args.check:
         return check_all(args, names)
     for name in names:

@@ -150,7 +150,7 @@ class Engines:
             command = self.on_device("bench", name, "--runs", runs, "--warmup", 2, "--json")
             return measured(command, self.environment())
         python = sys.executable if name == "torch" else PYTHON
-        more = [*self.options[:1], *(["--fast"] if self.table.fast else [])]
+        more = [*self.options, *(["--fast"] if self.table.fast else [])]
         return measured([python, ENGINE, name, self.name, self.folder, runs, *more])
 
     def results(self, name):
@@ -187,7 +187,7 @@ def head(table):
     peers = " ".join(f"| {TITLES[p]}, ms" for p in table.all_peers())
     return [
         f"| model, device | ms | over {over}: median of {TURNS} turns (least to most) {peers} "
-        "| peak memory over its | largest difference from torch | aim | should be at most |",
+        "| peak memory over that peer's | largest difference from torch | aim | should be at most |",
         "|---" * (7 + len(table.all_peers())) + "|",
     ]
 

@@ -59,6 +59,8 @@ def merged(before, rows):
     """Lines of a table in which those that were measured anew stand in the place of those of the same first cell."""
     if before[0] != rows[0]:
         raise SystemExit(f"--rows: the table on the page has other columns, measure it whole: {before[0]}")
+    if len(rows) < 3:
+        raise SystemExit("--rows: no row has such a name")
     title = lambda line: line.split(" | ")[0]
     anew = {}
     for line in rows:

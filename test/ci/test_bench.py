@@ -1,6 +1,7 @@
 """The guard of bench/: what it takes for a row over its bound, and the tables of docs/performance.md."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -78,20 +79,36 @@ def test_rows_take_the_place_of_those_on_the_page(process, page):
     assert page.read_text() == want
 
 
+HEAD = ["| model, device | ms | more |", "|---|---|---|"]
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (["| model, device | s | more |", "|---|---|---|"], "the table on the page has other columns"),
-        (
-            ["| model, device | ms | more |", "| VGG, cpu | 1 | 2 |"],
-            "no such rows, measure it whole: | VGG, cpu | 1 | 2 |",
-        ),
+        (["| model, device | s | more |", "|---|---|---|", "| UNet, cpu | 1 | 2 |"], "has other columns"),
+        (HEAD, "no row has such a name"),
+        ([*HEAD, "| VGG, cpu | 1 | 2 |"], "no such rows, measure it whole: | VGG, cpu | 1 | 2 |"),
     ],
 )
 def test_rows_that_do_not_fit(process, page, rows, words):
     with pytest.raises(SystemExit) as e:
         process.write_section(page, "models", rows, some=True)
     assert words in str(e.value) and page.read_text() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--only", "models,modls"], "--only: no table is named modls"),
+        (["--check", "--only", "gemm"], "--only: no table with bounds is named gemm"),
+        (["--rows", "("], "argument --rows: '(' is no regular expression"),
+    ],
+)
+def test_options_that_are_wrong(root, process, options, words):
+    """Before anything is measured."""
+    command = [sys.executable, root / "bench/bench.py", *options]
+    p = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert p.returncode == 2 and words in p.stderr.splitlines()[-1] and p.stdout == ""
 
 
 def test_calls_in_turns(process):

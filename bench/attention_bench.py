@@ -2,6 +2,9 @@
 rows with index_copy and attends to all of the cache under a mask. Turn by turn."""
 
 import time
+from functools import partial
+
+from process import times_in_turns
 
 N_HEADS, N_KV, SIZE, ROWS = 32, 8, 128, 4096
 POSITIONS = (200, 4000)
@@ -57,12 +60,9 @@ def bench_attention(args):
     for device in ("cpu", args.device):
         sessions = {name: clave.Session(path, device) for name, path in paths.items()}
         for position in POSITIONS:
-            best = dict.fromkeys(sessions, float("inf"))
-            for _ in range(20 * args.rounds):
-                for name, session in sessions.items():
-                    begin = time.perf_counter()
-                    session.run(*x, np.array(position))
-                    best[name] = min(best[name], (time.perf_counter() - begin) * 1000)
+            calls = [partial(session.run, *x, np.array(position)) for session in sessions.values()]
+            taken = times_in_turns(calls, 20 * args.rounds, time.perf_counter)
+            best = {name: 1000 * min(t) for name, t in zip(sessions, taken, strict=True)}
             times = " | ".join(f"{t:.2f}" for t in best.values())
             rows.append(f"| {device} | {position} | {times} | {best['written out'] / best['float32']:.1f} |")
     what = f"{N_HEADS} heads of {SIZE}, {N_KV} of keys, {ROWS} rows"

@@ -1,8 +1,9 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, delegate, executorch, memory, indexing, attention, models, compiled, tokenizers, llm,
-sampler, llama, export, breakdown. --check writes nothing, and fails where a row is over its bound.
+bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check], of gemm, gemv,
+quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
+works, sweeps, sharing, compiled, tokenizers, llm, sampler, llama, export, breakdown. --rows: those rows alone, in the
+place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -30,8 +31,10 @@ from executorch_bench import bench_executorch
 from export_bench import bench_export
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
-from models_bench import bench_models
-from process import tool, write_section
+from models_bench import bench_fast, bench_int8, bench_models, bench_works
+from process import spread, tool, write_section
+from sharing_bench import bench_sharing
+from sweeps_bench import bench_sweeps
 from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [
@@ -164,25 +167,12 @@ def quantised_rows(args, programs, device, m, n, k):
         )
 
 
-def chain(op):
-    """1,000 of an op in a row: no two can be fused."""
-    import torch
-
-    class Chain(torch.nn.Module):
-        def forward(self, x):
-            for _ in range(1000):
-                x = op(x)
-            return x
-
-    return Chain()
-
-
 def softmaxes(args):
     """The program of 1,000 softmaxes of two rows of two."""
     import torch
+    import works
 
-    softmax = chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),)
-    return save(args.work / "overhead.clv", {"forward": softmax})
+    return save(args.work / "overhead.clv", {"forward": (works.chain(works.softmax), (torch.zeros(2, 2),))})
 
 
 def bench_launch(args):
@@ -198,9 +188,10 @@ def bench_overhead(args):
     """Softmaxes of two rows of two, and cumulative sums of one number, which are hardly more than their launch. A
     process is either fast or slow throughout, by where its threads come to lie: hence several."""
     import torch
+    import works
 
     small = softmaxes(args)
-    launches = save(args.work / "launches.clv", {"forward": (chain(lambda x: x.cumsum(0)), (torch.zeros(1),))})
+    launches = save(args.work / "launches.clv", {"forward": (works.chain(lambda x: x.cumsum(0)), (torch.zeros(1),))})
     rows = []
     for name, program, device, bound in (
         (args.device, small, args.device, 10),
@@ -208,9 +199,9 @@ def bench_overhead(args):
         ("cpu, launch alone", launches, "cpu", None),
     ):
         runs = [tool(args, "run", program, device, 21) for _ in range(7)]
-        times = sorted(r["median_us"] / r["nodes"] for r in runs)
+        times = [r["median_us"] / r["nodes"] for r in runs]
         bound = bound or f"{LAUNCH_CYCLES / 1000 / max(r['ghz'] for r in runs):.2f}"
-        rows.append(f"| {name} | {times[3]:.2f} ({times[0]:.2f} to {times[-1]:.2f}) | {bound} |")
+        rows.append(f"| {name} | {spread(times)} | {bound} |")
     head = "| 1,000 small ops | µs per op: median of 7 processes (least to most) | should be at most |"
     return [head, "|---|---|---|", *rows]
 
@@ -354,6 +345,11 @@ BENCHES = {
     "indexing": bench_indexing,
     "attention": bench_attention,
     "models": bench_models,
+    "fast": bench_fast,
+    "int8": bench_int8,
+    "works": bench_works,
+    "sweeps": bench_sweeps,
+    "sharing": bench_sharing,
     "compiled": bench_compile,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
@@ -418,10 +414,22 @@ def check_all(args, names):
     return 0 if all(good) else 1
 
 
+def pattern(text):
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {e}") from None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--only")
+    parser.add_argument("--only", help="tables, separated by commas")
+    parser.add_argument(
+        "--rows",
+        type=pattern,
+        help="of models, fast, int8, works, sweeps, llama: what matches; others stay as they are",
+    )
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--wait", type=float, default=60, help="seconds to wait for an idle machine")
@@ -429,16 +437,19 @@ def main():
     parser.add_argument("--check", action="store_true", help="exit 1 where a row is over what it should be at most")
     args = parser.parse_args()
     args.build = args.build.resolve()
-    args.work = args.build / "bench/programs"
+    args.work, args.print = args.build / "bench/programs", args.print or args.check
+    tables = BOUNDED if args.check else BENCHES
+    names = args.only.split(",") if args.only else list(tables)
+    if unknown := [name for name in names if name not in tables]:
+        parser.error(f"--only: no table{' with bounds' if args.check else ''} is named {', '.join(unknown)}")
     args.idle = wait_until_idle(args.wait)
-    names = args.only.split(",") if args.only else list(BOUNDED if args.check else BENCHES)
     if args.check:
         return check_all(args, names)
     for name in names:
         lines = BENCHES[name](args)
         print("\n".join([f"== {name}", *lines]), flush=True)
         if not args.print:
-            write_section(PAGE, name, lines)
+            write_section(PAGE, name, lines, some=bool(args.rows))
     if not args.print:
         write_section(PAGE, "machine", machine(args))
     return 0

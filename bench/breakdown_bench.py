@@ -6,10 +6,13 @@ import pathlib
 import re
 import subprocess
 
+from engine import quantised
 from process import measured
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ("ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens")  # of models.py
+# Of models.py, in f32 and as pt2e quantises them.
+MODELS = ("ResNet-18", "MobileNetV2", "EfficientNet-B0", "ViT-S/16", "BERT-base, 128 tokens", "Whisper-tiny encoder")
+INT8 = ("MobileNetV2", "BERT-base, 128 tokens")
 PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/roofline.svg"
 LLM = ("110 M", "F16")  # of llama_files.py
 BEHIND = 128  # tokens that a new one follows; as many are read at once before
@@ -33,10 +36,12 @@ def kind(row):
     if row["kind"] != "node":
         return row["kind"]
     read, written = shapes(row)
-    if row["op"] == "conv":
+    if row["op"] in ("conv", "conv_integer"):
         channels, weight = read[0][1], read[1]
         depthwise = "depthwise " if weight[1] == 1 and channels > 1 else ""
-        return f"conv, {depthwise}{'×'.join(map(str, weight[2:]))}"
+        return f"{row['op']}, {depthwise}{'×'.join(map(str, weight[2:]))}"
+    if row["op"] == "elementwise" and re.search(r"-> [UI]8 ", row["shapes"]):
+        return "elementwise, to 8 bits"
     if row["op"] == "matmul":
         n = written[0][-1]
         rows = 1
@@ -70,12 +75,15 @@ def programs(args):
 
     args.work.mkdir(parents=True, exist_ok=True)
     found = {}
-    for name in MODELS:
-        path = args.work / (re.sub(r"\W+", "_", f"breakdown {name}") + ".clv")
+    for name, is_int8 in (*((n, False) for n in MODELS), *((n, True) for n in INT8)):
+        title = f"{name}, 8 bits" if is_int8 else name
+        path = args.work / (re.sub(r"\W+", "_", f"breakdown {title}") + ".clv")
         if not path.exists():
+            module, inputs = models.make(name)
             with torch.no_grad():
-                clave.export(*models.make(name)).save(str(path))
-        found[name] = (path, [])
+                module = quantised(name, module, inputs) if is_int8 else module
+                clave.export(module, inputs).save(str(path))
+        found[title] = (path, [])
     _, llm = llama_files.files(args.work, *LLM)
     for what, n, position in ((f"prefill of {BEHIND}", BEHIND, 0), (f"a token behind {BEHIND}", 1, BEHIND)):
         tokens = args.work / f"tokens_{n}.npy"

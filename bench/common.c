@@ -131,5 +131,5 @@ double peak_rss_mb(void) {
   double kb = 0;
   while (f && fgets(line, sizeof line, f)) (void)sscanf(line, "VmHWM: %lf", &kb);
   if (f) fclose(f);
-  return kb / 1024.0;
+  return kb * 1024 / 1e6;
 }

@@ -31,7 +31,7 @@ uint64_t read_all(const uint64_t *data, size_t bytes);
 void set_random_inputs(bench_session *b, const char *method);
 /* Sets the inputs (not timed), runs the method and reads its first output. Seconds. */
 double time_run(bench_session *b, const char *method);
-double peak_rss_mb(void);
+double peak_rss_mb(void); /* in units of 10^6 bytes, as `clave bench` gives it */
 /* The clock of this core under load, by additions that wait for each other: one a cycle. */
 double clock_ghz(void);
 

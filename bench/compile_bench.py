@@ -3,14 +3,14 @@ sessions, on the same CPU, each in processes of its own, in turns."""
 
 import statistics
 import subprocess
-import time
 
-from models_bench import MISSING, PYTHON, TOLERANCE, Engines
-from process import measured
+from models_bench import MISSING, MODELS, PYTHON, Engines
+from process import measured, seconds, spread
 
 NAMES = ("MNIST", "ResNet-18")
 TARGETS = {"c": "cpu", "opencl": "opencl"}  # and the device of the interpreter beside it
 TURNS = 7
+TOLERANCE = MODELS.tolerance
 IREE_FLAGS = [
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -27,9 +27,7 @@ HEAD = [
 
 def timed(command, env=None):
     """Seconds by the clock of a process that ends well."""
-    begin = time.perf_counter()
-    subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL, env=env)
-    return time.perf_counter() - begin
+    return seconds(lambda: subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL, env=env))
 
 
 def least_ms(command, times=7):
@@ -112,9 +110,8 @@ class Compiled:
         return [{n: self.run_ms(n, runs[n]) for n in names} for _ in range(count)]
 
 
-def ratio(turns, name, other):
-    found = sorted(t[name] / t[other] for t in turns)
-    return statistics.median(found), found
+def ratios(turns, name, other):
+    return [t[name] / t[other] for t in turns]
 
 
 def row(model, compiled, turns, name):
@@ -127,9 +124,8 @@ def row(model, compiled, turns, name):
     ms = statistics.median(t[name] for t in turns)
     beside, bound = "–", "–"
     if name in TARGETS:
-        median, all_of = ratio(turns, name, TARGETS[name])
-        beside, bound = f"{median:.2f} ({all_of[0]:.2f} to {all_of[-1]:.2f})", BOUND
-    over = [f"{ratio(turns, name, other)[0]:.2f}" for other in ("iree", "onnxruntime")]
+        beside, bound = spread(ratios(turns, name, TARGETS[name])), BOUND
+    over = [f"{statistics.median(ratios(turns, name, other)):.2f}" for other in ("iree", "onnxruntime")]
     return f"{known}| {start:.1f} | {ms:.3g} | {beside} | {over[0]} | {over[1]} | {error:.0e} | {bound} |"
 
 

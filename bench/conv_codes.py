@@ -13,13 +13,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ |= {"CLAVE_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"}
 sys.path.insert(0, str(ROOT / "python"))
 
 import models
-from process import session_times
+from process import times_in_turns
 
 import clave
 
@@ -42,7 +43,8 @@ def main():
         for form, file in zip(FORMS, files, strict=True):
             clave.export(module, args, quantize=form, verify=False).save(file)
         for device in ("cpu", "opencl"):
-            taken = session_times([clave.Session(clave.load(f), device=device) for f in files], args, turns)
+            sessions = [clave.Session(clave.load(f), device=device) for f in files]
+            taken = times_in_turns([partial(s.run, *args) for s in sessions], turns)
             for form, file, own in zip(FORMS, files, taken, strict=True):
                 memory = peak(file, device)
                 ratio = statistics.median(b / a for a, b in zip(taken[0], own, strict=True))

@@ -13,6 +13,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ["CLAVE_THREADS"] = "1"
@@ -22,7 +23,7 @@ import models
 import numpy as np
 import torch
 import variants
-from process import session_times
+from process import times_in_turns
 
 import clave
 
@@ -63,7 +64,7 @@ def measure_sizes(folder, turns):
         file = folder / "conv.clv"
         clave.export(module, (x,), verify=False).save(file)
         sessions = [session(file, name) for name in NAMES]
-        taken = session_times(sessions, (x,), turns)
+        taken = times_in_turns([partial(s.run, x) for s in sessions], turns)
         exact = module.double()(x.double()).numpy()
         print(f"{images}x{channels}x{side}x{side} to {outputs}: {1e3 * min(taken[0]):.2f} ms", end="")
         for name, s, own in zip(NAMES, sessions, taken, strict=True):
@@ -81,7 +82,8 @@ def main():
             module, args = models.make(name)
             file = pathlib.Path(folder) / "model.clv"
             clave.export(module, args, verify=False).save(file)
-            direct, rule = session_times([session(file, "direct"), session(file, None)], args, turns)
+            sessions = session(file, "direct"), session(file, None)
+            direct, rule = times_in_turns([partial(s.run, *args) for s in sessions], turns)
             print(
                 f"{name}: {1e3 * min(direct):.1f} ms directly, {1e3 * min(rule):.1f} by rule, {ratio(rule, direct):.2f}"
             )

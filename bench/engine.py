@@ -1,82 +1,131 @@
-"""One engine that runs one model of models.py, in a process of its own. Prints a line of JSON.
+"""One engine that runs one model of models.py or one work of works.py, in a process of its own. Prints a line of JSON.
 
-engine.py export NAME FOLDER            writes inputs.safetensors, torch.safetensors (torch's results), model.clv and
-                                        model.onnx
+engine.py export NAME FOLDER            writes inputs.safetensors, torch.safetensors (torch's results), model.clv and,
+                                        with --onnx, model.onnx; with --int8 of what pt2e makes of the model, and
+                                        plain.safetensors, the results in f32
 engine.py torch NAME FOLDER RUNS        {"median_ms": ..., "peak_rss_mb": ...} of runs after the warm-up
 engine.py onnxruntime NAME FOLDER RUNS  the same of model.onnx; writes onnxruntime.safetensors
+engine.py openvino NAME FOLDER RUNS     the same; writes openvino.safetensors. In f32, with --fast in bf16
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import sys
 import time
 
+from process import peak_rss_mb, times_in_turns
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WARM_UP = 2  # runs
-
-
-def peak_rss_mb():
-    """As `clave bench` gives it: in units of 10^6 bytes."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+# As ClaveQuantizer has it: what a language model's residuals are must not be rounded.
+ACTIVATIONS = {"BERT-base, 128 tokens": "inputs"}
 
 
 def timed(run, runs):
-    times = []
-    for _ in range(WARM_UP + runs):
-        begin = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - begin) * 1000)
-    return {"median_ms": statistics.median(times[WARM_UP:]), "peak_rss_mb": peak_rss_mb()}
+    (times,) = times_in_turns([run], runs, time.perf_counter)
+    return {"median_ms": 1000 * statistics.median(times), "peak_rss_mb": peak_rss_mb()}
 
 
-def numbered(kind, tensors):
-    return {f"{kind}_{i}": t for i, t in enumerate(tensors)}
+def make(args):
+    """(module in eval mode, its inputs)"""
+    import models
+    import works
+
+    return models.seeded(args.name, (models.MODELS | works.WORKS)[args.name], args.small)
+
+
+def leaves(value):
+    """The tensors of a result, whatever it nests."""
+    return [t for v in value for t in leaves(v)] if isinstance(value, tuple | list) else [value]
+
+
+def save_tensors(path, kind, tensors):
+    from safetensors.torch import save_file
+
+    save_file({f"{kind}_{i}": t.contiguous() for i, t in enumerate(tensors)}, path)
+
+
+def save_arrays(path, kind, arrays):
+    from safetensors.numpy import save_file
+
+    save_file({f"{kind}_{i}": a for i, a in enumerate(arrays)}, path)
+
+
+def quantised(name, module, inputs):
+    """As pt2e makes it, calibrated by the inputs."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from clave.quantizer import ClaveQuantizer
+
+    quantizer = ClaveQuantizer(activations=ACTIVATIONS.get(name, "all"))
+    prepared = prepare_pt2e(torch.export.export(module, inputs).module(), quantizer)
+    prepared(*inputs)
+    return convert_pt2e(prepared)
 
 
 def export(args):
     import torch
-    from models import make
-    from safetensors.torch import save_file
 
     import clave
 
-    module, inputs = make(args.name, args.small)
-    with torch.inference_mode():
-        outputs = module(*inputs)
     args.folder.mkdir(parents=True, exist_ok=True)
-    save_file(numbered("input", inputs), args.folder / "inputs.safetensors")
-    save_file(
-        numbered("output", outputs if isinstance(outputs, tuple) else (outputs,)), args.folder / "torch.safetensors"
-    )
-    clave.export(module, inputs).save(args.folder / "model.clv")
-    torch.onnx.export(module, inputs, args.folder / "model.onnx", dynamo=True, verbose=False)
+    module, inputs = make(args)
+    with torch.no_grad():
+        if args.int8:
+            save_tensors(args.folder / "plain.safetensors", "output", leaves(module(*inputs)))
+            module = quantised(args.name, module, inputs)
+        save_tensors(args.folder / "inputs.safetensors", "input", inputs)
+        save_tensors(args.folder / "torch.safetensors", "output", leaves(module(*inputs)))
+    if args.onnx:
+        torch.onnx.export(module, inputs, args.folder / "model.onnx", dynamo=True, verbose=False)
+    clave.export(module, inputs, verify=False).save(args.folder / "model.clv")
     return {}
 
 
 def run_torch(args):
     import torch
-    from models import make
 
-    module, inputs = make(args.name, args.small)
+    module, inputs = make(args)
     with torch.inference_mode():
         return timed(lambda: module(*inputs), args.runs)
 
 
+def given_inputs(args):
+    from safetensors.numpy import load_file
+
+    given = load_file(args.folder / "inputs.safetensors")
+    return [given[f"input_{i}"] for i in range(len(given))]
+
+
 def run_onnxruntime(args):
     import onnxruntime
-    from safetensors.numpy import load_file, save_file
 
     session = onnxruntime.InferenceSession(args.folder / "model.onnx", providers=["CPUExecutionProvider"])
-    given = load_file(args.folder / "inputs.safetensors")
-    inputs = {x.name: given[f"input_{i}"] for i, x in enumerate(session.get_inputs())}
-    save_file(numbered("output", session.run(None, inputs)), args.folder / "onnxruntime.safetensors")
+    inputs = {x.name: value for x, value in zip(session.get_inputs(), given_inputs(args), strict=True)}
+    save_arrays(args.folder / "onnxruntime.safetensors", "output", session.run(None, inputs))
     return timed(lambda: session.run(None, inputs), args.runs)
 
 
-ENGINES = {"export": export, "torch": run_torch, "onnxruntime": run_onnxruntime}
+def run_openvino(args):
+    import openvino
+
+    precision = openvino.Type.bf16 if args.fast else openvino.Type.f32
+    options = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+    options["INFERENCE_NUM_THREADS"] = len(os.sched_getaffinity(0))
+    compiled = openvino.Core().compile_model(args.folder / "model.onnx", "CPU", options)
+    taken = compiled.get_property("INFERENCE_PRECISION_HINT")
+    if taken != precision:
+        raise SystemExit(f"openvino computes in {taken}, not in {precision}, on this processor")
+    request, inputs = compiled.create_infer_request(), dict(enumerate(given_inputs(args)))
+    found = request.infer(inputs)
+    save_arrays(args.folder / "openvino.safetensors", "output", [found[o] for o in compiled.outputs])
+    return timed(lambda: request.infer(inputs), args.runs)
+
+
+ENGINES = {"export": export, "torch": run_torch, "onnxruntime": run_onnxruntime, "openvino": run_openvino}
 
 
 def main():
@@ -86,6 +135,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("runs", type=int, nargs="?", default=1)
     parser.add_argument("--small", action="store_true", help="the small model of the tests")
+    parser.add_argument("--int8", action="store_true", help="export: quantised to 8 bits")
+    parser.add_argument("--onnx", action="store_true", help="export: model.onnx too")
+    parser.add_argument("--fast", action="store_true", help="openvino: in bf16")
     args = parser.parse_args()
     sys.path.insert(0, str(ROOT / "python"))
     print(json.dumps(ENGINES[args.engine](args)))

@@ -7,16 +7,22 @@ import os
 import pathlib
 import statistics
 
-from process import measured, tool
+from process import measured, spread, tool, wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-llama/bin/python"  # has llama-cpp-python
 MISSING = ["Not measured: needs ci/requirements-llama.txt: ci/venv llama"]
-TURNS, NEW_TOKENS = 5, 16
+TURNS, NEW_TOKENS = 5, 16  # turns of the rows that are asked for; of all it is one
 NAMES = ("110 M", "1.1 B")
-LENGTHS = {"110 M": (128, 512), "1.1 B": (128, 512), "small": (32,)}  # of prompts
 LONG = 2048  # tokens that new ones follow, as they do the first of those lengths
 PRECISIONS = ("strict", "fast")
+
+
+def lengths(name, kind):
+    """Of prompts."""
+    return (32,) if name == "small" else (128, 512, 2048) if kind == "F16" else (128, 512)
+
+
 # How far logits may be from llama.cpp's, of their norm, in strict and in fast precision: it rounds what is multiplied
 # with blocks to 8 bits, as fast precision does in other groups, and with F16 in some places to f16, where fast
 # precision multiplies pairs of BF16.
@@ -41,6 +47,7 @@ class Engines:
         self.file, self.program = llama_files.files(args.work, name, kind)
         self.devices = list(dict.fromkeys((args.device, "cpu")))
         self.ours = list(itertools.product(self.devices, PRECISIONS))
+        self.lengths = lengths(name, kind)
         self.threads = len(os.sched_getaffinity(0)) if args.idle else 1
         self.time = "s" if args.idle else "core_s"
 
@@ -48,7 +55,7 @@ class Engines:
         """{"first", "prefill N", "decode N": {"s", "core_s"}, "peak_rss_mb", "logits"} of a process."""
         import numpy as np
 
-        logits, threads, lengths = self.args.work / "llama_logits", str(self.threads), LENGTHS[self.name]
+        logits, threads, lengths = self.args.work / "llama_logits", str(self.threads), self.lengths
         env = {"CLAVE_BENCH_LOGITS": str(logits), "CLAVE_THREADS": threads, "POCL_MAX_PTHREAD_COUNT": threads}
         if engine == "llama":
             numbers = (self.n_vocab, self.context, threads, NEW_TOKENS, LONG, *lengths)
@@ -71,15 +78,13 @@ def difference(turns, engine):
 
 def ratio(turns, engine, what, time):
     """Of speeds: llama.cpp's time over ours, within each turn. nan where logits are wrong."""
-    ratios = sorted(t["llama"][what][time] / t[engine][what][time] for t in turns)
-    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    return spread([t["llama"][what][time] / t[engine][what][time] for t in turns])
 
 
 def speed_rows(engines, turns):
     most = dict(zip(PRECISIONS, TOLERANCE[engines.kind], strict=True))
     good = {e: difference(turns, e) <= most[e[1]] for e in engines.ours}
-    lengths = LENGTHS[engines.name]
-    for kind, n in (*(("prefill", n) for n in lengths), ("decode", lengths[0]), ("decode", LONG)):
+    for kind, n in (*(("prefill", n) for n in engines.lengths), ("decode", engines.lengths[0]), ("decode", LONG)):
         what = f"{kind} {n}"
         speed = (n if kind == "prefill" else 1) / statistics.median(t["llama"][what][engines.time] for t in turns)
         for device in engines.devices:
@@ -92,7 +97,7 @@ def speed_rows(engines, turns):
 
 def other_row(engines, turns):
     """Logits, memory, and what the first prompt takes more than a later one."""
-    prompt = f"prefill {LENGTHS[engines.name][0]}"
+    prompt = f"prefill {engines.lengths[0]}"
     all_of = lambda show: " | ".join(show(e) for e in ((engines.devices[0], "fast"), ("cpu", "fast"), "llama"))
     later = lambda e: statistics.median(t[e]["first"][engines.time] - t[e][prompt][engines.time] for t in turns)
     peak = lambda e: f"{statistics.median(t[e]['peak_rss_mb'] for t in turns):.0f}"
@@ -119,11 +124,14 @@ def tables(args, rows, others):
     ]
 
 
-def bench_llama(args, names=NAMES, kinds=tuple(AIMS), turns=TURNS):
+def bench_llama(args, names=NAMES, kinds=tuple(AIMS), turns=None):
     if not PYTHON.exists():
         return MISSING
     rows, others = [], []
+    turns = turns or (TURNS if args.rows else 1)
     for name, kind in itertools.product(names, kinds):
+        if not wanted(args, f"{name} {kind}"):
+            continue
         engines = Engines(args, name, kind)
         measures = engines.turns(turns)
         found = list(speed_rows(engines, measures))

@@ -5,15 +5,16 @@ llama_engine.py FILE VOCABULARY ROOM THREADS NEW CONTEXT LENGTH...; ROOM: tokens
 
 import json
 import os
-import pathlib
 import statistics
 import sys
 import time
 
 import llama_cpp as L
 import numpy as np
+from process import peak_rss_mb
 
 CHUNK = 512  # tokens that are read at once
+LONG = 1024  # of so many and more are read once
 
 
 @L.llama_log_callback
@@ -45,10 +46,14 @@ class Engine:
         spent = time.perf_counter() - begin[0], time.process_time() - begin[1]
         return spent, np.ctypeslib.as_array(logits, (self.n_vocab,)).copy()
 
+    def prefill(self, n):
+        """Seconds, as `read` gives them, of n tokens from the first on."""
+        parts = [self.read(at, min(CHUNK, n - at))[0] for at in range(0, n, CHUNK)]
+        return tuple(map(sum, zip(*parts, strict=True)))
+
     def decode(self, position, n):
         """What `read` gives of each of n tokens behind others."""
-        for at in range(0, position, CHUNK):
-            self.read(at, min(CHUNK, position - at))
+        self.prefill(position)
         self.read(position, 1)
         return [self.read(position + i, 1) for i in range(n)]
 
@@ -67,15 +72,14 @@ def main():
     _, first = engine.read(0, lengths[0])
     found = {"first": {"s": time.perf_counter() - begin[0], "core_s": time.process_time() - begin[1]}}
     for i, n in enumerate(lengths):
-        if i:
-            engine.read(0, n)
-        found[f"prefill {n}"] = medians([engine.read(0, n)[0]])
+        if i and n < LONG:
+            engine.prefill(n)
+        found[f"prefill {n}"] = medians([engine.prefill(n)])
     tokens = {n: engine.decode(n, n_new) for n in (lengths[0], context) if n}
     found |= {f"decode {n}": medians([t for t, _ in read]) for n, read in tokens.items()}
     if os.environ.get("CLAVE_BENCH_LOGITS"):
         np.stack([first, tokens[lengths[0]][-1][1]]).astype("f").tofile(os.environ["CLAVE_BENCH_LOGITS"])
-    status = pathlib.Path("/proc/self/status").read_text()
-    found["peak_rss_mb"] = int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+    found["peak_rss_mb"] = peak_rss_mb()
     print(json.dumps(found))
 
 

@@ -6,9 +6,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import time
 
-from process import tool
+from process import seconds, tool
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
@@ -33,25 +32,21 @@ def generate(args, program, device, n=NEW_TOKENS):
     """Tokens per second after the first, and seconds from the start of the process to its end."""
     stats = args.work / "stats.json"
     command = [args.build / "clave", "generate", program, "--prompt", "", "--device", device, "--ignore-stop-ids"]
-    begin = time.monotonic()
     rest = ["--max-new-tokens", str(n), "--stats-json", stats]
-    subprocess.run([*command, *rest], check=True, capture_output=True)
-    seconds = time.monotonic() - begin
+    taken = seconds(lambda: subprocess.run([*command, *rest], check=True, capture_output=True))
     s = json.loads(stats.read_text())
-    return s["decode_tokens"] / s["decode_ms"] * 1000 if s["decode_ms"] else 0, seconds
+    return s["decode_tokens"] / s["decode_ms"] * 1000 if s["decode_ms"] else 0, taken
 
 
 def transformers_speed(model):
     """Greedy, with its dynamic cache: tokens per second after the first."""
     import torch
 
-    ids, times = torch.tensor([[1]]), []
+    ids = torch.tensor([[1]])
+    write = lambda n: model.generate(ids, do_sample=False, min_new_tokens=n, max_new_tokens=n, pad_token_id=0)
     with torch.no_grad():
-        for n in (1, NEW_TOKENS):
-            begin = time.monotonic()
-            model.generate(ids, do_sample=False, min_new_tokens=n, max_new_tokens=n, pad_token_id=0)
-            times.append(time.monotonic() - begin)
-    return (NEW_TOKENS - 1) / (times[1] - times[0])
+        one, all_of = seconds(lambda: write(1)), seconds(lambda: write(NEW_TOKENS))
+    return (NEW_TOKENS - 1) / (all_of - one)
 
 
 def bench_llm(args):

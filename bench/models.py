@@ -1,5 +1,5 @@
-"""The models of bench.py's table `models`, as plain torch modules of their papers' sizes, with seeded random weights: a
-row each in MODELS. `make(name)` gives (module in eval mode, its inputs)."""
+"""The models of bench.py's tables, as plain torch modules of their papers' sizes, with seeded random weights: a row
+each in MODELS. `make(name)` gives (module in eval mode, its inputs)."""
 
 import dataclasses
 import importlib.util
@@ -63,12 +63,25 @@ def resnet(block: Callable, depths: tuple[int, ...], width: int = 64, classes: i
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n, classes))
 
 
-def inverted_residual(n_in: int, n_out: int, stride: int, expand: int) -> nn.Module:
+class Excite(nn.Module):
+    """Hu et al. 2017: each channel times a gate, made of the means of all."""
+
+    def __init__(self, channels: int, reduced: int):
+        super().__init__()
+        self.reduce, self.expand = nn.Conv2d(channels, reduced, 1), nn.Conv2d(reduced, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        means = nn.functional.silu(self.reduce(x.mean((2, 3), keepdim=True)))
+        return x * torch.sigmoid(self.expand(means))
+
+
+def inverted_residual(
+    n_in: int, n_out: int, stride: int, expand: int, size: int = 3, act: Callable = nn.ReLU6, excite: bool = False
+) -> nn.Module:
     hidden = n_in * expand
-    first = [unit(n_in, hidden, 1, act=nn.ReLU6)] if expand > 1 else []
-    body = nn.Sequential(
-        *first, unit(hidden, hidden, 3, stride, hidden, nn.ReLU6), unit(hidden, n_out, 1, act=nn.Identity)
-    )
+    first = [unit(n_in, hidden, 1, act=act)] if expand > 1 else []
+    middle = [unit(hidden, hidden, size, stride, hidden, act), *([Excite(hidden, n_in // 4)] if excite else [])]
+    body = nn.Sequential(*first, *middle, unit(hidden, n_out, 1, act=nn.Identity))
     return Residual(body, act=nn.Identity) if stride == 1 and n_in == n_out else body
 
 
@@ -87,11 +100,30 @@ def mobilenet_v2(stages: tuple = MOBILENET, head: int = 1280, classes: int = 100
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, classes))
 
 
+# Size of the kernel, and the same.
+EFFICIENTNET = (
+    *((3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 3, 2)),
+    *((5, 6, 112, 3, 1), (5, 6, 192, 4, 2), (3, 6, 320, 1, 1)),
+)
+
+
+def efficientnet(stages: tuple = EFFICIENTNET, head: int = 1280, classes: int = 1000) -> nn.Module:
+    """Tan and Le 2019: B0."""
+    layers, n = [unit(3, 32, 3, 2, act=nn.SiLU)], 32
+    for size, expand, n_out, repeats, stride in stages:
+        for i in range(repeats):
+            layers.append(inverted_residual(n, n_out, stride if i == 0 else 1, expand, size, nn.SiLU, excite=True))
+            n = n_out
+    layers.append(unit(n, head, 1, act=nn.SiLU))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, classes))
+
+
 class Attention(nn.Module):
-    def __init__(self, size: int, heads: int):
+    def __init__(self, size: int, heads: int, key_bias: bool = True):
         super().__init__()
         self.heads = heads
-        self.query, self.key, self.value, self.out = (nn.Linear(size, size) for _ in range(4))
+        self.query, self.value, self.out = (nn.Linear(size, size) for _ in range(3))
+        self.key = nn.Linear(size, size, bias=key_bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x: (batch, tokens, size); mask: (batch, 1, 1, tokens), true where a token is attended to."""
@@ -107,9 +139,9 @@ def mlp(size: int) -> nn.Module:
 class Encoder(nn.Module):
     """A transformer layer: norms before its parts (ViT) or after them (BERT)."""
 
-    def __init__(self, size: int, heads: int, norm_first: bool, eps: float):
+    def __init__(self, size: int, heads: int, norm_first: bool, eps: float, key_bias: bool = True):
         super().__init__()
-        self.attention, self.mlp, self.norm_first = Attention(size, heads), mlp(size), norm_first
+        self.attention, self.mlp, self.norm_first = Attention(size, heads, key_bias), mlp(size), norm_first
         self.norm1, self.norm2 = nn.LayerNorm(size, eps), nn.LayerNorm(size, eps)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -160,20 +192,49 @@ class Bert(nn.Module):
         return x, torch.tanh(self.pooler(x[:, 0]))
 
 
-def double_unit(n_in: int, n_out: int) -> nn.Module:
-    return nn.Sequential(unit(n_in, n_out, 3), unit(n_out, n_out, 3))
+class WhisperEncoder(nn.Module):
+    """Radford et al. 2022: of size tiny."""
+
+    def __init__(self, size: int = 384, heads: int = 6, layers: int = 4, mels: int = 80, positions: int = 1500):
+        super().__init__()
+        self.stem = nn.Sequential(
+            *(nn.Conv1d(mels, size, 3, padding=1), nn.GELU()),
+            *(nn.Conv1d(size, size, 3, 2, 1), nn.GELU()),
+        )
+        self.positions = nn.Parameter(torch.zeros(positions, size))
+        self.layers = nn.Sequential(*[Encoder(size, heads, True, 1e-5, key_bias=False) for _ in range(layers)])
+        self.norm = nn.LayerNorm(size, 1e-5)
+
+    def forward(self, mels: Tensor) -> Tensor:
+        """mels: (batch, mels, 2 x positions), a spectrogram."""
+        return self.norm(self.layers(self.stem(mels).transpose(1, 2) + self.positions))
+
+
+def group_unit(n_in: int, n_out: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.GroupNorm(4, n_out), nn.SiLU())
+
+
+def transposed(n_in: int, n_out: int) -> nn.Module:
+    return nn.ConvTranspose2d(n_in, n_out, 2, 2)
+
+
+def upsampled(n_in: int, n_out: int) -> nn.Module:
+    return nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(n_in, n_out, 3, padding=1))
 
 
 class UNet(nn.Module):
-    """Ronneberger et al. 2015, with batch norms and padded convolutions: a class for each pixel."""
+    """Ronneberger et al. 2015, with padded convolutions: a class for each pixel. With batch norms and transposed
+    convolutions, or, as those of diffusion models, with group norms and convolutions of upsampled images."""
 
-    def __init__(self, widths: tuple[int, ...] = (64, 128, 256, 512, 1024), classes: int = 2):
+    def __init__(self, widths: tuple[int, ...] = (64, 128, 256, 512, 1024), classes: int = 2, groups: bool = False):
         super().__init__()
+        one, enlarge = (group_unit, upsampled) if groups else (lambda a, b: unit(a, b, 3), transposed)
+        double = lambda a, b: nn.Sequential(one(a, b), one(b, b))
         pairs = list(itertools.pairwise(widths))
-        self.first, self.pool = double_unit(3, widths[0]), nn.MaxPool2d(2)
-        self.down = nn.ModuleList(double_unit(a, b) for a, b in pairs)
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(pairs))
-        self.join = nn.ModuleList(double_unit(2 * a, a) for a, _ in reversed(pairs))
+        self.first, self.pool = double(3, widths[0]), nn.MaxPool2d(2)
+        self.down = nn.ModuleList(double(a, b) for a, b in pairs)
+        self.up = nn.ModuleList(enlarge(b, a) for a, b in reversed(pairs))
+        self.join = nn.ModuleList(double(2 * a, a) for a, _ in reversed(pairs))
         self.head = nn.Conv2d(widths[0], classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -193,12 +254,12 @@ def fan_in(m: nn.Module) -> int:
 
 def fill(m: nn.Module) -> None:
     """Weights that keep the scale of what comes in; batch norms with statistics other than 0 and 1."""
-    if isinstance(m, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+    if isinstance(m, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
         gain = 1 if isinstance(m, nn.Linear) else 2
         m.weight.normal_(0, (gain / fan_in(m)) ** 0.5)
         if m.bias is not None:
             m.bias.normal_(0, 0.1)
-    elif isinstance(m, nn.BatchNorm2d | nn.LayerNorm):
+    elif isinstance(m, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
         scale = 0.3 if getattr(m, "is_last", False) else 1.0
         m.weight.uniform_(0.8 * scale, 1.2 * scale)
         m.bias.normal_(0, 0.1)
@@ -209,6 +270,8 @@ def fill(m: nn.Module) -> None:
         m.weight.normal_()
     elif isinstance(m, ViT):
         m.class_token.normal_()
+        m.positions.normal_(0, 0.5)
+    elif isinstance(m, WhisperEncoder):
         m.positions.normal_(0, 0.5)
 
 
@@ -231,8 +294,8 @@ class Model:
 
     build: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
-    small: Callable[[], nn.Module]
-    small_inputs: Callable[[], tuple[Tensor, ...]]
+    small: Callable[[], nn.Module] | None = None
+    small_inputs: Callable[[], tuple[Tensor, ...]] | None = None
 
 
 def mnist() -> nn.Module:
@@ -257,15 +320,30 @@ MODELS = {
     "MobileNetV2": Model(
         mobilenet_v2, picture(224), lambda: mobilenet_v2(((1, 8, 1, 1), (6, 12, 2, 2)), 16, 5), picture(32)
     ),
+    "EfficientNet-B0": Model(
+        efficientnet, picture(224), lambda: efficientnet(((3, 1, 8, 1, 1), (5, 6, 12, 2, 2)), 16, 5), picture(32)
+    ),
     "ViT-S/16": Model(ViT, picture(224), lambda: ViT(24, 2, 2, 32, 8, 5), picture(32)),
     "BERT-base, 128 tokens": Model(Bert, text(128, 30522), lambda: Bert(24, 2, 2, 50, 32), text(16, 50)),
+    "Whisper-tiny encoder": Model(
+        WhisperEncoder,
+        lambda: (torch.randn(1, 80, 3000),),
+        lambda: WhisperEncoder(24, 2, 2, 8, 10),
+        lambda: (torch.randn(1, 8, 20),),
+    ),
     "UNet": Model(UNet, picture(256), lambda: UNet((8, 12, 16), 2), picture(32)),
+    "UNet, group norms": Model(
+        lambda: UNet(groups=True), picture(256), lambda: UNet((8, 12, 16), 2, groups=True), picture(32)
+    ),
 }
 
 
 def make(name: str, small: bool = False) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """The same weights and inputs each time."""
-    model = MODELS[name]
+    return seeded(name, MODELS[name], small)
+
+
+def seeded(name: str, model: Model, small: bool = False) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """(module in eval mode, inputs): the same weights and inputs each time."""
     torch.manual_seed(zlib.crc32(name.encode()))
     module = (model.small if small else model.build)().eval().requires_grad_(False)
     with torch.no_grad():

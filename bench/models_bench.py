@@ -1,117 +1,251 @@
-"""Whole models against onnxruntime and torch on the same CPU, each engine in processes of its own, in turns."""
+"""Whole models and single layers against other engines on the same CPU, each engine in processes of its own, in
+turns."""
 
+import dataclasses
+import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 
-from process import measured
+from process import measured, spread, wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "bench/engine.py"
-PYTHON = ROOT / ".venv-bench/bin/python"  # has onnxruntime and what exports to it
+PYTHON = ROOT / ".venv-bench/bin/python"  # has onnxruntime, OpenVINO and what exports to them
 MISSING = "Not measured: needs ci/requirements-bench.txt: ci/venv bench"
-TURNS = 7
-TOLERANCE = 2e-4  # of the largest value: f32 sums in another order through some dozens of layers
-# Guards against getting slower, of the time over onnxruntime's: on OpenCL, on the CPU backend.
-BOUNDS = {
-    "ResNet-18": (2.3, 3.2),
-    "ResNet-50": (2.4, 2.9),
-    "MobileNetV2": (5, 6.5),
-    "ViT-S/16": (1.8, 2.4),
-    "BERT-base, 128 tokens": (1.6, 1.8),
-    "UNet": (2.6, 3),
-}
-HEAD = [
-    "| model, device | ms | over onnxruntime's: median of 7 turns (least to most) | over torch's "
-    "| largest difference from torch | peak memory over onnxruntime's | should be at most |",
-    "|---|---|---|---|---|---|---|",
-]
+NO_BF16 = "Not measured: OpenVINO has no bf16 on this processor"
+TURNS, SECONDS = 5, 0.5  # of runs of an engine in a turn
+TITLES = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO", "torch": "torch"}
+BOTH = ("onnxruntime", "openvino")
 
 
-def is_current(folder):
-    """Whether a model was exported after the last change of its module and the exporter."""
-    made = folder / "model.onnx"
-    sources = [ENGINE, ENGINE.with_name("models.py"), *(ROOT / "python/clave").rglob("*.py")]
-    return made.exists() and made.stat().st_mtime > max(s.stat().st_mtime for s in sources)
-
-
-def difference(folder, engine):
-    """The largest difference of an engine's results from torch's, over the largest value of the tensor."""
+def pairs(want, got):
+    """The tensors of two files, in doubles, by name."""
     import numpy as np
     from safetensors.numpy import load_file
 
-    want, got = (load_file(folder / f"{name}.safetensors") for name in ("torch", engine))
-    assert {k: v.shape for k, v in want.items()} == {k: v.shape for k, v in got.items()}, (folder, engine)
-    return max(float(np.abs(got[k] - w).max() / np.abs(w).max()) for k, w in want.items())
+    want, got = load_file(want), load_file(got)
+    assert {k: v.shape for k, v in want.items()} == {k: v.shape for k, v in got.items()}, (want.keys(), got.keys())
+    return [(np.asarray(v, np.float64), np.asarray(got[k], np.float64)) for k, v in want.items()]
+
+
+def largest(want, got):
+    """The largest difference of a result, over the largest value of its tensor."""
+    return max(float(abs(g - w).max() / abs(w).max()) for w, g in pairs(want, got))
+
+
+def moments(want, got):
+    """Of numbers drawn at random: by how much their means and standard deviations differ."""
+    return max(float(max(abs(g.mean() - w.mean()), abs(g.std() - w.std()))) for w, g in pairs(want, got))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """aim: of the time over the peer's; bounds: guards against getting slower, on OpenCL and on the CPU backend; peers
+    and tolerance: where they are not the table's."""
+
+    aim: float
+    bounds: tuple[float, float]
+    peers: tuple[str, ...] = ()
+    tolerance: float | None = None
+    differ: Callable = largest
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """peers: the fastest is what counts; beside: shown only; int8: models that pt2e quantised; fast: in fast precision,
+    peers in bf16; tolerance: how far results may be from torch's; None: as far as torch's are from those in f32."""
+
+    rows: dict[str, Row]
+    peers: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    int8: bool = False
+    fast: bool = False
+    tolerance: float | None = None
+
+    def all_peers(self):
+        return tuple(dict.fromkeys([*self.peers, *(p for r in self.rows.values() for p in r.peers), *self.beside]))
+
+
+MODELS = Table(
+    {
+        "ResNet-18": Row(1.0, (2.3, 3.2)),
+        "ResNet-50": Row(1.0, (2.4, 2.9)),
+        "MobileNetV2": Row(1.11, (5, 6.5)),
+        "EfficientNet-B0": Row(1.11, (5, 6.5)),
+        "ViT-S/16": Row(1.0, (1.8, 2.4)),
+        "BERT-base, 128 tokens": Row(1.0, (1.6, 1.8)),
+        "Whisper-tiny encoder": Row(1.0, (2, 2.4)),
+        "UNet": Row(0.91, (2.6, 3)),
+        "UNet, group norms": Row(0.91, (2.6, 3)),
+    },
+    BOTH,
+    beside=("torch",),
+    tolerance=2e-4,  # f32 sums in another order through some dozens of layers
+)
+FAST = Table(
+    {name: Row(1.11, (6, 6)) for name in MODELS.rows},
+    ("openvino",),
+    fast=True,
+    tolerance=0.1,  # OpenVINO rounds to 8 bits between layers, too
+)
+INT8 = Table(
+    {name: Row(1.0, (12, 12)) for name in ("ResNet-50", "MobileNetV2", "BERT-base, 128 tokens")}, BOTH, int8=True
+)
+WORKS = Table(
+    {
+        **{f"{kind}, batch {n}": Row(1.0, (4, 4)) for kind in ("LSTM", "GRU") for n in (1, 16)},
+        "1,000 softmaxes of 2×2": Row(1.0, (12, 2), ("onnxruntime",)),
+        "randn of 1,024×1,024": Row(1.0, (40, 40), tolerance=0.01, differ=moments),
+        "median of rows of 1,024×1,024": Row(1.0, (30, 30)),
+        "topk, 50 of rows of 64×32,000": Row(1.0, (80, 80)),
+        "cdist, 1,024 by 1,024 of 64": Row(1.0, (20, 20)),
+        "sort of rows of 1,024×1,024": Row(1.0, (20, 20)),
+        "sort of 1,048,576": Row(1.0, (20, 20)),
+    },
+    ("torch",),
+    tolerance=1e-5,
+)
+
+
+def is_current(made):
+    """Whether a model was exported after the last change of its module and the exporter."""
+    own = [ENGINE.with_name(name) for name in ("engine.py", "models.py", "works.py")]
+    latest = max(s.stat().st_mtime for s in (*own, *(ROOT / "python/clave").rglob("*.py")))
+    return made.exists() and made.stat().st_mtime > latest
 
 
 class Engines:
-    """What runs one model: clave by the names of its devices, onnxruntime, torch."""
+    """What runs one row of a table: clave by the names of its devices, the others by theirs."""
 
-    def __init__(self, args, name, small=False):
-        self.tool, self.name, self.small = args.build / "clave", name, ["--small"] if small else []
-        self.folder = args.work / "models" / f"{name.split(',')[0].replace('/', '_')}{'_small' if small else ''}"
+    def __init__(self, args, name, small=False, table=MODELS):
+        self.name, self.table, self.row = name, table, table.rows.get(name, Row(1.0, (1, 1)))
+        kinds = [kind for kind, is_it in (("small", small), ("int8", table.int8)) if is_it]
+        self.folder = args.work / "models" / re.sub(r"[^\w-]+", "_", "_".join([name, *kinds]))
+        self.tool, self.options = args.build / "clave", [f"--{kind}" for kind in kinds]
         self.devices = [args.device, "cpu"]
-        self.names = [*self.devices, "onnxruntime", "torch"]
+        self.peers = self.row.peers or table.peers
+        self.names = [*self.devices, *dict.fromkeys([*self.peers, *table.beside])]
 
     def export(self):
-        if not is_current(self.folder):
-            measured([PYTHON, ENGINE, "export", self.name, self.folder, *self.small])
+        if not is_current(self.folder / "model.clv"):
+            with_onnx = not {"torch"}.issuperset(self.peers)
+            more = [*self.options, *(["--onnx"] if with_onnx else [])]
+            measured([PYTHON if with_onnx else sys.executable, ENGINE, "export", self.name, self.folder, *more])
 
     def on_device(self, command, device, *more):
         """A command of the tool on the model's program and inputs."""
         files = [self.folder / "model.clv", "--inputs", self.folder / "inputs.safetensors"]
         return [self.tool, command, *files, "--device", device, "--no-fallback", *more]
 
+    def environment(self):
+        return {"CLAVE_PRECISION": "fast" if self.table.fast else "strict"}
+
     def run(self, name, runs):
         """{"median_ms", "peak_rss_mb"} of a process."""
         if name in self.devices:
-            return measured(self.on_device("bench", name, "--runs", runs, "--warmup", 2, "--json"))
-        python = PYTHON if name == "onnxruntime" else sys.executable
-        return measured([python, ENGINE, name, self.name, self.folder, runs, *self.small])
+            command = self.on_device("bench", name, "--runs", runs, "--warmup", 2, "--json")
+            return measured(command, self.environment())
+        python = sys.executable if name == "torch" else PYTHON
+        more = [*self.options, *(["--fast"] if self.table.fast else [])]
+        return measured([python, ENGINE, name, self.name, self.folder, runs, *more])
+
+    def results(self, name):
+        return self.folder / f"{name}.safetensors"
+
+    def tolerance(self):
+        given = self.row.tolerance or self.table.tolerance
+        return given or self.row.differ(self.results("plain"), self.results("torch"))
+
+    def difference(self, name):
+        """Of an engine's results from torch's."""
+        return self.row.differ(self.results("torch"), self.results(name))
 
     def differences(self):
-        """{device: largest difference from torch's results}; builds the kernels. Of onnxruntime it must be small."""
+        """{device: difference}; builds the kernels. Of peers it must be small."""
         for device in self.devices:
-            subprocess.run(
-                self.on_device("run", device, "--outputs", self.folder / f"{device}.safetensors"), check=True
-            )
-        self.run("onnxruntime", 1)
-        assert difference(self.folder, "onnxruntime") <= TOLERANCE, f"{self.name}: onnxruntime is wrong"
-        return {device: difference(self.folder, device) for device in self.devices}
+            command = self.on_device("run", device, "--outputs", self.results(device))
+            subprocess.run(command, check=True, env=os.environ | self.environment())
+        for peer in self.peers:
+            if peer != "torch":
+                self.run(peer, 1)
+                assert self.difference(peer) <= self.tolerance(), f"{self.name}: {peer} is wrong"
+        return {device: self.difference(device) for device in self.devices}
 
     def turns(self, count):
-        """[{engine: what a process of it measured}]: about a second of runs in each."""
-        runs = {name: max(3, min(50, round(1000 / self.run(name, 1)["median_ms"]))) for name in self.names}
-        return [{name: self.run(name, runs[name]) for name in self.names} for _ in range(count)]
+        """[{engine: what a process of it measured}]"""
+        runs = {n: max(3, min(50, round(1000 * SECONDS / self.run(n, 1)["median_ms"]))) for n in self.names}
+        return [{n: self.run(n, runs[n]) for n in self.names} for _ in range(count)]
 
 
-def row(name, device, turns, error, bound):
-    """A line of the table; the model has no time where its results are wrong."""
-    title = f"{name}, {device}"
-    if not error <= TOLERANCE:
-        return f"| {title} | nan | nan | nan | {error:.0e} (wrong) | nan | {bound} |"
-    ratios = {e: sorted(t[device]["median_ms"] / t[e]["median_ms"] for t in turns) for e in ("onnxruntime", "torch")}
-    median = statistics.median
-    memory = median(t[device]["peak_rss_mb"] / t["onnxruntime"]["peak_rss_mb"] for t in turns)
-    ours = ratios["onnxruntime"]
+def head(table):
+    of = " and ".join(TITLES[p] for p in table.peers)
+    over = f"the faster of {of}" if len(table.peers) > 1 else "the peer" if len(table.all_peers()) > 1 else of
+    peers = " ".join(f"| {TITLES[p]}, ms" for p in table.all_peers())
+    return [
+        f"| model, device | ms | over {over}: median of {TURNS} turns (least to most) {peers} "
+        "| peak memory over that peer's | largest difference from torch | aim | should be at most |",
+        "|---" * (7 + len(table.all_peers())) + "|",
+    ]
+
+
+def fastest(peers, turns):
+    return min(peers, key=lambda p: statistics.median(t[p]["median_ms"] for t in turns))
+
+
+def row(engines, device, turns, error, tolerance):
+    """A line of the table; what gives wrong results has no time."""
+    table, title = engines.table, f"{engines.name}, {device}"
+    bound = engines.row.bounds[device == "cpu"]
+    if not error <= tolerance:
+        unknown = " | nan" * (3 + len(table.all_peers()))
+        return f"| {title}{unknown} | {error:.0e} (wrong) | {engines.row.aim} | {bound} |"
+    peer, median = fastest(engines.peers, turns), statistics.median
+    ms = lambda e: f"{median(t[e]['median_ms'] for t in turns):.3g}" if e in turns[0] else "–"
+    ratios = [t[device]["median_ms"] / t[peer]["median_ms"] for t in turns]
+    memory = median(t[device]["peak_rss_mb"] / t[peer]["peak_rss_mb"] for t in turns)
+    peers = " | ".join(ms(p) for p in table.all_peers())
     return (
-        f"| {title} | {median(t[device]['median_ms'] for t in turns):.1f} "
-        f"| {median(ours):.2f} ({ours[0]:.2f} to {ours[-1]:.2f}) | {median(ratios['torch']):.2f} "
-        f"| {error:.0e} | {memory:.2f} | {bound} |"
+        f"| {title} | {ms(device)} | {spread(ratios)} | {peers} | {memory:.2f} | {error:.0e} "
+        f"| {engines.row.aim} | {bound} |"
     )
 
 
-def bench_models(args, names=tuple(BOUNDS), small=False, turns=TURNS):
+def has_bf16():
+    info = pathlib.Path("/proc/cpuinfo")
+    return info.exists() and bool(re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", info.read_text()))
+
+
+def bench_table(table, args, names=None, small=False, turns=TURNS):
     if not PYTHON.exists():
         return [MISSING]
-    lines = list(HEAD)
-    for name in names:
-        engines = Engines(args, name, small)
+    if table.fast and not has_bf16():
+        return [NO_BF16]
+    lines = head(table)
+    for name in names or [n for n in table.rows if wanted(args, n)]:
+        engines = Engines(args, name, small, table)
         engines.export()
-        errors, measures = engines.differences(), engines.turns(turns)
-        for device, bound in zip(engines.devices, BOUNDS[name], strict=True):
-            lines.append(row(name, device, measures, errors[device], bound))
+        errors, measures, tolerance = engines.differences(), engines.turns(turns), engines.tolerance()
+        for device in dict.fromkeys(engines.devices):
+            lines.append(row(engines, device, measures, errors[device], tolerance))
             print(lines[-1], flush=True)
     return lines
+
+
+def bench_models(args):
+    return bench_table(MODELS, args)
+
+
+def bench_fast(args):
+    return bench_table(FAST, args)
+
+
+def bench_int8(args):
+    return bench_table(INT8, args)
+
+
+def bench_works(args):
+    return bench_table(WORKS, args)

@@ -1,8 +1,10 @@
-"""Programs that print what they measured as one JSON value, sessions in turns, and pages that have the tables of it."""
+"""Programs that print what they measured as one JSON value, calls in turns, and pages that have the tables of it."""
 
 import json
 import os
+import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -22,20 +24,58 @@ def tool(args, name, *arguments, env=None):
     return measured([args.build / "bench" / name, *arguments], env)
 
 
-def session_times(sessions, args, turns):
-    """Processor seconds of each session in each turn."""
-    made = [[] for _ in sessions]
-    for turn in range(turns + 2):  # two to warm up
-        for session, taken in zip(sessions, made, strict=True):
-            begin = time.process_time()
-            session.run(*args)
-            taken += [time.process_time() - begin] if turn > 1 else []
-    return made
+def seconds(call, clock=time.perf_counter):
+    """Of one call, by a clock."""
+    begin = clock()
+    call()
+    return clock() - begin
 
 
-def write_section(page, name, lines):
-    """Replaces what stands between a page's markers for one measurement."""
+def times_in_turns(calls, turns, clock=time.process_time):
+    """Seconds of each call in each turn: of the processor, or by another clock."""
+    for call in [*calls, *calls]:  # to warm up
+        call()
+    turn_by_turn = [[seconds(call, clock) for call in calls] for _ in range(turns)]
+    return [list(taken) for taken in zip(*turn_by_turn, strict=True)]
+
+
+def spread(values):
+    """As tables show what was measured in several turns."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def peak_rss_mb():
+    """Of this process, as `clave bench` gives it: in units of 10^6 bytes."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def wanted(args, name):
+    """Whether --rows asks for the rows of that name; without it all are."""
+    return not args.rows or re.search(args.rows, name)
+
+
+def merged(before, rows):
+    """Lines of a table in which those that were measured anew stand in the place of those of the same first cell."""
+    if before[0] != rows[0]:
+        raise SystemExit(f"--rows: the table on the page has other columns, measure it whole: {before[0]}")
+    if len(rows) < 3:
+        raise SystemExit("--rows: no row has such a name")
+    title = lambda line: line.split(" | ")[0]
+    anew = {}
+    for line in rows:
+        anew.setdefault(title(line), []).append(line)
+    lines = [anew[title(line)].pop(0) if anew.get(title(line)) else line for line in before]
+    left = [line for of in anew.values() for line in of]
+    if left:
+        raise SystemExit(f"--rows: the table on the page has no such rows, measure it whole: {left[0]}")
+    return lines
+
+
+def write_section(page, name, lines, some=False):
+    """Replaces what stands between a page's markers for one measurement, or some rows of it."""
     text = page.read_text()
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
-    assert pattern.search(text), f"{page}: no section {name}"
-    page.write_text(pattern.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
+    found = re.search(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end {name} -->)", text, re.S)
+    assert found, f"{page}: no section {name}"
+    whole = merged(found[0].splitlines(), lines) if some else lines
+    page.write_text(text[: found.start()] + "\n".join(whole) + "\n" + text[found.end() :])

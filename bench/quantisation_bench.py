@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+from plot import document, text
 from process import write_section
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -115,20 +116,16 @@ def plot(measured):
     costs = {n: {w: m[w][1] - m["f32"][1] for w in WAYS[1:]} for n, m in measured.items()}
     high = 10 ** math.ceil(math.log10(max(c for of in costs.values() for c in of.values())))
     height, width = TOP + ROW * len(WAYS) + 10, LEFT + (WIDTH + 90) * len(measured)
-    size = f'width="{width}" height="{height}"'
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">']
-    lines.append(f'<rect width="{width}" height="{height}" fill="#fff"/>')
+    lines = []
     for i, (name, of) in enumerate(costs.items()):
         x = LEFT + i * (WIDTH + 90)
-        lines.append(
-            f'<text x="{x}" y="18">{name}: nats per token above f32, 0.0001 to {high:g}, by powers of ten</text>'
-        )
+        lines.append(text(x, 18, f"{name}: nats per token above f32, 0.0001 to {high:g}, by powers of ten"))
         for row, (way, cost) in enumerate(of.items()):
             y = TOP + ROW * row
             if i == 0:
-                lines.append(f'<text x="{LEFT - 8}" y="{y}" text-anchor="end">{way}</text>')
-            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{above(cost)}</text>']
-    return "\n".join([*lines, "</svg>"]) + "\n"
+                lines.append(text(LEFT - 8, y, way, "end"))
+            lines += [bar(x, y, cost, high), text(x + WIDTH + 6, y, above(cost))]
+    return document(width, height, lines)
 
 
 def main():

@@ -17,6 +17,7 @@ import llama_files
 import numpy as np
 import torch
 import transformers
+from process import seconds
 
 import clave
 from clave.llm import LLMExporter
@@ -41,10 +42,7 @@ def export(folder, shape, quantize):
 
 def first_token(talk, ids):
     """Milliseconds from the prompt to its first token."""
-    before = time.process_time()
-    talk.prompt(ids)
-    talk.generate(max_new_tokens=1)
-    return (time.process_time() - before) * 1000
+    return seconds(lambda: talk.prompt(ids).generate(max_new_tokens=1), time.process_time) * 1000
 
 
 def compare(llm, length):

@@ -26,8 +26,8 @@ int main(int argc, char **argv) {
   printf(
       "{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, "
       "\"peak_rss_mb\": %.1f, \"ghz\": %.2f}\n",
-      1e6 * median(times, rounds), method.n_nodes, (double)program.constant_bytes / 1048576.0,
-      (double)memory.arena_bytes / 1048576.0, peak_rss_mb(), clock_ghz());
+      1e6 * median(times, rounds), method.n_nodes, (double)program.constant_bytes / 1e6,
+      (double)memory.arena_bytes / 1e6, peak_rss_mb(), clock_ghz());
   close_session(&s);
   return 0;
 }

@@ -10,6 +10,8 @@ import sys
 import time
 from functools import partial
 
+from process import times_in_turns
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
 sys.path.insert(0, str(ROOT / "test/tokenizer"))
@@ -98,11 +100,9 @@ def tokenizers_pairs():
         yield name, library.to_str().encode(), "tokenizers", ids
 
 
-def seconds(encode, documents):
-    begin = time.perf_counter()
+def encode_all(encode, documents):
     for text in documents:
         encode(text)
-    return time.perf_counter() - begin
 
 
 def encode_only(tokenizer, text):
@@ -125,9 +125,10 @@ def bench_tokenizers(args):
         encode = partial(encode_only, ours)
         for kind, documents in texts():
             assert all(ours.encode(text) == list(theirs(text)) for text in documents), (name, kind)
-            times = [(seconds(encode, documents), seconds(theirs, documents)) for _ in range(args.rounds)]
+            calls = [partial(encode_all, f, documents) for f in (encode, theirs)]
+            times = times_in_turns(calls, args.rounds, time.perf_counter)
             size = sum(len(text.encode()) for text in documents) / 1e6
-            a, b = (size / statistics.median(t) for t in zip(*times, strict=True))
+            a, b = (size / statistics.median(t) for t in times)
             rows.append(f"| {name} | {kind} | {a:.1f} | {b:.1f} ({library}) | {a / b:.1f} |")
     head = "| text to ids | text | clave, MB/s | the library, MB/s | ratio |"
     return [head, "|---|---|---|---|---|", *rows]

@@ -11,11 +11,12 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from process import spread
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLAVE = ROOT / "build/clave"
@@ -88,7 +89,7 @@ def measure(name, path, dims, options):
         best = f" {min(won):.2f}" if won else ""
         print(
             f"| {name}, {options.device} | {r['done']} of {r['total']} | {len(won)} |{best} | {took:.0f} | "
-            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |",
+            f"{spread(ratios)} |",
             flush=True,
         )
 

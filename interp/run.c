@@ -244,13 +244,9 @@ static clave_status run_sizes(running *r, const method_sizes *z, attempt try_onc
 }
 
 static clave_status run_method(running *r) {
-  scalar_value *values = calloc(r->s->prog->ir.values.count + 1, sizeof *values);
-  if (!values) return status_no_memory();
-  clave_status st = bind_inputs(r, values);
-  if (!st) st = gather_inputs(r);
-  if (!st) st = run_sizes(r, &(method_sizes){.values = values}, run_once);
-  free(values);
-  return st;
+  TRY(bind_inputs(r, r->s->bound));
+  TRY(gather_inputs(r));
+  return run_sizes(r, &(method_sizes){.values = r->s->bound}, run_once);
 }
 
 clave_status session_run(session *s, uint32_t index) {

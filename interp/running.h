@@ -121,6 +121,7 @@ struct session {
   method_state *methods;
   buffer **state;      /* (n_state) owned, on its home */
   scalar_value *sizes; /* (n_values) those of state are known */
+  scalar_value *bound; /* (n_values) in a run: and those that its inputs decide */
   bool has_state;      /* `state` has memory */
   arena_chunks arenas[MAX_BACKENDS];
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */

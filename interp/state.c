@@ -46,8 +46,9 @@ static uint64_t bytes_of(const session *s) {
 clave_status init_sizes(session *s) {
   const ir_values *values = &s->prog->ir.values;
   s->sizes = mem_pool_alloc(s->pool, (size_t)values->count + 1, sizeof *s->sizes);
+  s->bound = mem_pool_alloc(s->pool, (size_t)values->count + 1, sizeof *s->bound);
   s->state = mem_pool_alloc(s->pool, (size_t)s->prog->ir.n_state + 1, sizeof *s->state);
-  if (!s->sizes || !s->state) return status_no_memory();
+  if (!s->sizes || !s->bound || !s->state) return status_no_memory();
   for (uint32_t i = 0; i < s->prog->ir.n_state; i++) {
     uint32_t v = open_value(s, i);
     if (v == IR_NONE) continue;

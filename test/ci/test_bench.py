@@ -1,6 +1,7 @@
 """The guard of bench/: what it takes for a row over its bound, and the tables of docs/performance.md."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -12,6 +13,14 @@ def bounds(root):
     import bounds
 
     return bounds
+
+
+@pytest.fixture(scope="module")
+def process(root):
+    sys.path.insert(0, str(root / "bench"))
+    import process
+
+    return process
 
 
 def table(*rows):
@@ -29,6 +38,98 @@ def test_bound(bounds, row, over):
 def test_every_bounded_column_counts(bounds):
     lines = table("| a | 0.5 | 1.5 | 1 |", "| b | 0.5 | 0.5 | 1 |")
     assert list(bounds.rows_over("sampler", lines)) == ["a"]
+
+
+PAGE = """a
+<!-- models -->
+| model, device | ms | more |
+|---|---|---|
+| UNet, opencl | 1 | 2 |
+| UNet, cpu | 3 | 4 |
+| UNet, cpu | 5 | 6 |
+
+| other | ms |
+|---|---|
+| UNet | 7 |
+<!-- end models -->
+b
+"""
+
+
+@pytest.fixture
+def page(tmp_path):
+    (tmp_path / "page.md").write_text(PAGE)
+    return tmp_path / "page.md"
+
+
+def test_rows_take_the_place_of_those_on_the_page(process, page):
+    """Those of one name one after another; what was not measured stays."""
+    head = PAGE.splitlines()[2:4]
+    rows = [
+        *head,
+        "| UNet, cpu | 30 | 40 |",
+        "| UNet, cpu | 50 | 60 |",
+        "",
+        "| other | ms |",
+        "|---|---|",
+        "| UNet | 70 |",
+    ]
+    process.write_section(page, "models", rows, some=True)
+    want = PAGE.replace("| 3 | 4 |", "| 30 | 40 |").replace("| 5 | 6 |", "| 50 | 60 |").replace("| 7 |", "| 70 |")
+    assert page.read_text() == want
+
+
+HEAD = ["| model, device | ms | more |", "|---|---|---|"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["| model, device | s | more |", "|---|---|---|", "| UNet, cpu | 1 | 2 |"], "has other columns"),
+        (HEAD, "no row has such a name"),
+        ([*HEAD, "| VGG, cpu | 1 | 2 |"], "no such rows, measure it whole: | VGG, cpu | 1 | 2 |"),
+    ],
+)
+def test_rows_that_do_not_fit(process, page, rows, words):
+    with pytest.raises(SystemExit) as e:
+        process.write_section(page, "models", rows, some=True)
+    assert words in str(e.value) and page.read_text() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--only", "models,modls"], "--only: no table is named modls"),
+        (["--check", "--only", "gemm"], "--only: no table with bounds is named gemm"),
+        (["--rows", "("], "argument --rows: '(' is no regular expression"),
+    ],
+)
+def test_options_that_are_wrong(root, process, options, words):
+    """Before anything is measured."""
+    command = [sys.executable, root / "bench/bench.py", *options]
+    p = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert p.returncode == 2 and words in p.stderr.splitlines()[-1] and p.stdout == ""
+
+
+def test_calls_in_turns(process):
+    """The first two are to warm up, and each turn has all calls."""
+    called = []
+    times = process.times_in_turns([lambda: called.append("a"), lambda: called.append("b")], 3, lambda: len(called))
+    assert called == ["a", "b"] * 5 and times == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_page_names_every_table(root, process):
+    """In the list of commands, each beside the section that its table stands in."""
+    import bench
+
+    page = (root / "docs/performance.md").read_text()
+    parts = [part.partition("\n") for part in page.split("\n## ")]
+    sections = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): body for title, _, body in parts}
+    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \[.*?\]\(#(.*?)\)", page, re.M)
+    found = {name: section for names, section in listed for name in re.findall(r"`(\w+)`", names)}
+    assert set(found) == set(bench.BENCHES)
+    missing = [n for n, section in found.items() if f"<!-- {n} -->" not in sections.get(section, "")]
+    assert not missing
 
 
 def test_page_is_within_its_bounds(bounds, root):

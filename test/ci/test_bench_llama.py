@@ -40,6 +40,12 @@ def test_weights_have_one_spread(bench, kind, tmp_path):
     assert 0.018 < x.std() < 0.022 and abs(x.mean()) < 0.003 and np.isfinite(x).all()
 
 
+def test_prefill_of_2048(bench):
+    """In F16 alone: of blocks it says what 512 do."""
+    lengths = {k: bench.table.lengths("1.1 B", k) for k in bench.table.AIMS}
+    assert [k for k, n in lengths.items() if 2048 in n] == ["F16"] and all(512 in n for n in lengths.values())
+
+
 def test_every_type_has_aims_and_a_tolerance(bench):
     assert list(bench.table.AIMS) == list(bench.table.TOLERANCE) == list(bench.files.TYPES)
 
@@ -62,7 +68,7 @@ def turns(*times):
 def test_rows(bench):
     """The ratio is the median of those within a turn, whatever the machine did between; wrong logits have none."""
     engines = argparse.Namespace(
-        name="small", kind="F16", devices=["opencl", "cpu"], time="s", ours=list(turns((1, 1))[0])[:-1]
+        name="small", kind="F16", devices=["opencl", "cpu"], time="s", ours=list(turns((1, 1))[0])[:-1], lengths=(32,)
     )
     first, *rest = bench.table.speed_rows(engines, turns((1, 2), (8, 4), (2, 0.5)))
     assert first == "| small F16, prefill 32 | opencl | 16.0 | nan | 0.50 (0.25 to 2.00) | 1.1; 2.0 |"
@@ -79,7 +85,7 @@ def test_without_llama_cpp(bench, monkeypatch, tmp_path):
 def test_table(bench, build, tmp_path):
     if not bench.table.PYTHON.exists():
         pytest.skip("no llama_cpp (ci/venv llama builds it)")
-    args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)
+    args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False, rows=None)
     lines = bench.table.bench_llama(args, ["small"], ["Q8_0"], turns=1)
     rows = [bench.bounds.cells(line) for line in lines[2:5]]
     assert [r[0] for r in rows] == ["small Q8_0, " + what for what in ("prefill 32", "decode 32", "decode 2048")]

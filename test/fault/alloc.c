@@ -21,6 +21,8 @@ bool alloc_disarm(void) {
   return fired;
 }
 
+long alloc_calls(void) { return __atomic_load_n(&n_calls, __ATOMIC_RELAXED); }
+
 static bool refuse(void) {
   if (__atomic_fetch_add(&n_calls, 1, __ATOMIC_RELAXED) != fail_at) return false;
   fired = true;

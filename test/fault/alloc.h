@@ -5,5 +5,6 @@
 
 void alloc_arm(long n);  /* counts from now on; allocation n, from 0, fails */
 bool alloc_disarm(void); /* true if it came */
+long alloc_calls(void);  /* since alloc_arm */
 
 #endif

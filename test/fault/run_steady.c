@@ -1,0 +1,132 @@
+/* What a steady run does beside its work, as one JSON object: a session is run some times, then
+ * again and again with the same sizes, its inputs set and its output taken each time. Of each count
+ * the least of the later runs: what comes once in a while is the system's.
+ *
+ *   run_steady PROGRAM DATA DEVICE RUNS
+ *
+ * allocations: of our code. faults, waits: pages that the kernel had to give, times that the thread
+ * went to sleep (one thread on the CPU backend: there is nobody to wait for). Each of the OpenCL
+ * functions below: its calls, where the stub is the loader; "first clEnqueueNDRangeKernel": those
+ * of the first run. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "test/fault/alloc.h"
+#include "test/fault/net.h"
+
+enum { WARM_UP = 3 };
+
+static const char *const functions[] = {
+    "clCreateBuffer",        "clCreateSubBuffer",         "clCreateKernel",
+    "clBuildProgram",        "clCreateProgramWithSource", "clCreateProgramWithBinary",
+    "clCreateCommandQueue",  "clCreateUserEvent",         "clSetKernelArg",
+    "clEnqueueCopyBuffer",   "clEnqueueMapBuffer",        "clEnqueueReadBuffer",
+    "clEnqueueWriteBuffer",  "clWaitForEvents",           "clFinish",
+    "clEnqueueNDRangeKernel"};
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+
+typedef struct steady {
+  clave_tensors *data;
+  clave_program *program;
+  clave_device *device;
+  clave_session *session;
+  void (*stub_arm)(long n, int error);
+  long (*stub_calls)(void);
+} steady;
+
+static clave_status run(const steady *s) {
+  clave_tensor out;
+  TRY(set_inputs(s->session, s->data));
+  TRY(clave_session_run(s->session, "forward"));
+  return clave_session_output(s->session, "forward", 0, &out);
+}
+
+/* The calls of one function in one run; of all where it is "". */
+static clave_status count_calls(const steady *s, const char *function, long *out) {
+  setenv("CLAVE_STUB_FAIL_NAME", function, 1);
+  s->stub_arm(LONG_MAX, 0);
+  clave_status st = run(s);
+  *out = s->stub_calls();
+  return st;
+}
+
+static void find_stub(steady *s) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+  void *arm = library ? dlsym(library, "stub_arm") : NULL;
+  void *calls = library ? dlsym(library, "stub_calls") : NULL;
+  memcpy(&s->stub_arm, &arm, sizeof arm);
+  memcpy(&s->stub_calls, &calls, sizeof calls);
+}
+
+static clave_status open_session(steady *s, char **argv) {
+  clave_device_options options = {.size = sizeof options, .n_threads = 1};
+  TRY(clave_tensors_load(argv[2], &s->data));
+  TRY(clave_program_load(argv[1], NULL, &s->program));
+  TRY(clave_device_open(argv[3], &options, &s->device));
+  return clave_session_create(s->program, s->device, NULL, &s->session);
+}
+
+static void keep_least(long *least, long value) {
+  if (value < *least) *least = value;
+}
+
+/* What one run needs of the heap and of the kernel; the thread's own. */
+static clave_status count_resources(const steady *s, int runs) {
+  long allocations = LONG_MAX, faults = LONG_MAX, waits = LONG_MAX;
+  for (int i = 0; i < runs; i++) {
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    alloc_arm(LONG_MAX);
+    TRY(run(s));
+    keep_least(&allocations, alloc_calls());
+    getrusage(RUSAGE_THREAD, &after);
+    keep_least(&faults, after.ru_minflt - before.ru_minflt);
+    keep_least(&waits, after.ru_nvcsw - before.ru_nvcsw);
+  }
+  printf("\"allocations\": %ld, \"faults\": %ld, \"waits\": %ld", allocations, faults, waits);
+  return NULL;
+}
+
+static clave_status count_functions(const steady *s, int runs) {
+  for (int f = 0; f < N_FUNCTIONS; f++) {
+    long least = LONG_MAX, n;
+    for (int i = 0; i < runs; i++) {
+      TRY(count_calls(s, functions[f], &n));
+      keep_least(&least, n);
+    }
+    printf(", \"%s\": %ld", functions[f], least);
+  }
+  return NULL;
+}
+
+static clave_status measure(steady *s, int runs) {
+  long first = 0;
+  TRY(s->stub_calls ? count_calls(s, "clEnqueueNDRangeKernel", &first) : run(s));
+  for (int i = 0; i < WARM_UP; i++) TRY(run(s));
+  printf("{\"first clEnqueueNDRangeKernel\": %ld, ", first);
+  TRY(count_resources(s, runs));
+  if (s->stub_calls) TRY(count_functions(s, runs));
+  printf("}\n");
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 5) {
+    fprintf(stderr, "usage: run_steady PROGRAM DATA DEVICE RUNS\n");
+    return 2;
+  }
+  steady s = {0};
+  find_stub(&s);
+  clave_status st = open_session(&s, argv);
+  if (!st) st = measure(&s, atoi(argv[4]));
+  if (st) fprintf(stderr, "%s\n", clave_status_message(st));
+  const int code = st != NULL;
+  clave_status_free(st);
+  clave_session_destroy(s.session);
+  clave_program_destroy(s.program);
+  clave_device_destroy(s.device);
+  clave_tensors_destroy(s.data);
+  return code;
+}

@@ -182,9 +182,9 @@ $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/te
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 $(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
-$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
+$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
-	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
+	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I. -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
 tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)

@@ -305,7 +305,7 @@ typedef struct clave_delegate {
   clave_status (*result)(clave_delegate_handle instance, const char *method, uint32_t index,
                          clave_tensor *out);
 
-  /* method: NULL is the first. */
+  /* method: NULL is the first. A run that fails may have changed state: clave_session_run. */
   clave_status (*execute)(clave_delegate_handle instance, const char *method);
   /* The same on a thread of clave's. done: called there when the run is over; may be NULL. The run
    * is the instance's until a wait has found it over. */

@@ -125,7 +125,7 @@ print("the same")
 
 @pytest.mark.skipif(not EXECUTORCH.exists(), reason="no ExecuTorch is installed (ci/venv executorch)")
 def test_executorch_beside_it(folder, wheel, python):
-    """The wheel's clave in an environment that has ExecuTorch: the library for it is built at the first import, once."""
+    """In an environment that has it: the library for its version is built at the first import, once."""
     site = folder / "beside"
     run(python, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel)
     env = bare(PYTHONPATH=str(site), CLAVE_CACHE_DIR=str(folder / "cache"), CLAVE_DEVICE="cpu")

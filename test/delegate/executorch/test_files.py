@@ -191,10 +191,10 @@ def test_threads_load_and_run():
 
 def run_suite(modules, chosen, **env):
     """ExecuTorch's own tests of backends, with ClaveBackend's flows."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "clave_flow", "-W", "ignore", "-rs"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "clave_flow", "-W", "ignore", "-rs", "--tb=short"]
     path = os.pathsep.join([str(Path(__file__).parent), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [*command, *chosen, "--tb=short", "--pyargs", *modules],
+        [sys.executable, "-m", "pytest", *options, *chosen, "--pyargs", *modules],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": path} | env,
@@ -216,8 +216,8 @@ def test_executorchs_own_suite(everything):
 
 @pytest.mark.by_turn(15)
 def test_executorchs_own_models(everything):
-    """Its tests of torchvision's models, in float: each is one delegate, and equal to eager; one of the small models with
-    each commit."""
+    """Its tests of torchvision's models, in float: each is one delegate, and equal to eager; a small one with each
+    commit."""
     if importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     turn = os.environ.get("CLAVE_TEST_TURN", "")

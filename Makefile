@@ -116,7 +116,8 @@ $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
 # ClaveBackend for ExecuTorch, against the headers and the library of its Python package; beside libclave_delegate.so, which it calls.
 EXECUTORCH ?= $(firstword $(wildcard .venv-executorch/lib/python*/site-packages/executorch))
-EXECUTORCH_FLAGS = -DC10_USING_CUSTOM_GENERATED_MACROS -DET_EVENT_TRACER_ENABLED $(addprefix -isystem $(EXECUTORCH)/include,/ /executorch/runtime/core/portable_type/c10)
+EXECUTORCH_VERSION = $(patsubst executorch-%.dist-info,%,$(notdir $(wildcard $(addsuffix -*.dist-info,$(EXECUTORCH)))))
+EXECUTORCH_FLAGS = -DCLAVE_EXECUTORCH_VERSION='"$(or $(EXECUTORCH_VERSION),unknown)"' -DC10_USING_CUSTOM_GENERATED_MACROS -DET_EVENT_TRACER_ENABLED $(addprefix -isystem $(EXECUTORCH)/include,/ /executorch/runtime/core/portable_type/c10)
 COMPILE_CXX = $(CXX) -std=c++17 $(filter-out -std=% -D%,$(STD)) $(filter-out -Wmissing-prototypes -Wvla,$(WARN)) $(CFLAGS) $(SANFLAGS) -I. -Iinclude -Idelegate $(EXECUTORCH_FLAGS)
 executorch: $(BUILD)/libclave_executorch.so $(BUILD)/run_pte ## the backend for ExecuTorch, whose Python package EXECUTORCH names (default: that of ci/venv executorch)
 $(BUILD)/libclave_executorch.so: $(wildcard delegate/executorch/*) delegate/clave_delegate.h include/clave.h $(BUILD)/libclave_delegate.so $(FLAGS_STAMP)
@@ -143,7 +144,9 @@ $(BUILD)/wheel/libclave.so: $(LIB_OBJ)
 	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LDFLAGS) $(STATIC)
 $(BUILD)/wheel/clave: $(CLI_OBJ) $(BUILD)/wheel/libclave.so
 	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -lpthread -ldl -lm
-wheel-files: $(BUILD)/wheel/libclave.so $(BUILD)/wheel/clave
+$(BUILD)/wheel/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/wheel/libclave.so
+	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -lpthread
+wheel-files: $(addprefix $(BUILD)/wheel/,libclave.so libclave_delegate.so clave)
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
@@ -182,9 +185,9 @@ $(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/te
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 $(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
-$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
+$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
-	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
+	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I. -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
 tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
@@ -245,7 +248,9 @@ soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: m
 SHARED = $(if $(PAGES),$(patsubst $(BUILD)/share/%,%,$(filter-out %/made,$(shell find $(BUILD)/share -type f 2>/dev/null))))
 FILLED = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|; s|@ABI@|$(ABI)|; \
   s|@TO_PREFIX@|$(shell realpath -m --relative-to=$(LIBDIR)/cmake/clave $(PREFIX))|'
-INSTALLED = $(addprefix $(PREFIX)/,bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave_executorch.so libclave.so \
+# What builds the backend for a version of ExecuTorch, where that is.
+EXECUTORCH_SOURCES = $(wildcard delegate/executorch/*) delegate/clave_delegate.h include/clave.h
+INSTALLED = $(addprefix $(PREFIX)/,$(EXECUTORCH_SOURCES:%=share/clave/%) bin/clave $(wildcard include/*.h) include/clave_delegate.h $(addprefix share/,$(SHARED))) $(addprefix $(LIBDIR)/,libclave.a libclave_main.a libclave_delegate.so libclave_executorch.so libclave.so \
   libclave.so.$(ABI) libclave.so.$(VERSION) pkgconfig/clave.pc cmake/clave/claveConfig.cmake cmake/clave/claveConfigVersion.cmake)
 install: all ## library, headers, tool, manual pages, pkg-config and CMake files under $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/cmake/clave
@@ -257,6 +262,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 	install -m 644 delegate/clave_delegate.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/libclave_delegate.so $(DESTDIR)$(LIBDIR)
 	[ ! -e $(BUILD)/libclave_executorch.so ] || install -m 755 $(BUILD)/libclave_executorch.so $(DESTDIR)$(LIBDIR)
+	for f in $(EXECUTORCH_SOURCES); do install -D -m $$([ -x $$f ] && echo 755 || echo 644) $$f $(DESTDIR)$(PREFIX)/share/clave/$$f || exit 1; done
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
 	for f in $(SHARED); do install -D -m 644 $(BUILD)/share/$$f $(DESTDIR)$(PREFIX)/share/$$f || exit 1; done
 	$(FILLED) packaging/clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
@@ -264,6 +270,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 uninstall: $(PAGES) ## removes what make install has put there
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@[ ! -d $(DESTDIR)$(LIBDIR)/cmake/clave ] || rmdir $(DESTDIR)$(LIBDIR)/cmake/clave
+	@for d in delegate/executorch delegate include .; do [ ! -d $(DESTDIR)$(PREFIX)/share/clave/$$d ] || rmdir $(DESTDIR)$(PREFIX)/share/clave/$$d; done
 dist: ## the sources of the last commit: build/clave-VERSION.tar.gz
 	@mkdir -p $(BUILD)
 	git archive --format=tar --prefix=clave-$(VERSION)/ HEAD | gzip -n9 > $(BUILD)/clave-$(VERSION).tar.gz

@@ -193,31 +193,54 @@ clave_status session_check_answers(const clave_session *s, const char *what) {
       what);
 }
 
-/* Of a session's device alone. */
+/* Of a session's device alone, or of what several share. */
 static clave_status check_device_memory(const clave_session *s) {
   return session_check_answers(s, "memory of the device can be bound");
 }
 
-clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
-                                          const clave_tensor *shape, void *memory, size_t offset) {
+/* given: else it is none. */
+static clave_status bind_input_at(clave_session *s, const char *method, uint32_t index,
+                                  const clave_tensor *shape, bool given, device_memory at) {
   uint32_t m;
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
-  if (!memory) return session_bind_input(s->s, m, index, NULL);
+  if (!given) return session_bind_input(s->s, m, index, NULL);
   TRY(check_device_memory(s));
   TRY(check_tensor(index, shape));
   const tensor t = tensor_from_public(shape);
-  return session_bind_input_memory(s->s, m, index, &t, (device_memory){memory, offset});
+  return session_bind_input_memory(s->s, m, index, &t, at);
 }
 
-clave_status clave_session_bind_output_mem(clave_session *s, const char *method, uint32_t index,
-                                           void *memory, size_t offset, size_t size) {
+static clave_status bind_output_at(clave_session *s, const char *method, uint32_t index, bool given,
+                                   device_memory at, size_t size) {
   uint32_t m;
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
-  if (!memory) return session_bind_output(s->s, m, index, NULL, 0);
+  if (!given) return session_bind_output(s->s, m, index, NULL, 0);
   TRY(check_device_memory(s));
-  return session_bind_output_memory(s->s, m, index, (device_memory){memory, offset}, size);
+  return session_bind_output_memory(s->s, m, index, at, size);
+}
+
+clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
+                                          const clave_tensor *shape, void *memory, size_t offset) {
+  const device_memory at = {.handle = memory, .offset = offset};
+  return bind_input_at(s, method, index, shape, memory != NULL, at);
+}
+clave_status clave_session_bind_output_mem(clave_session *s, const char *method, uint32_t index,
+                                           void *memory, size_t offset, size_t size) {
+  const device_memory at = {.handle = memory, .offset = offset};
+  return bind_output_at(s, method, index, memory != NULL, at, size);
+}
+
+clave_status clave_session_bind_input_dma_buf(clave_session *s, const char *method, uint32_t index,
+                                              const clave_tensor *shape, int fd, size_t offset) {
+  const device_memory at = {.is_dma_buf = true, .fd = fd, .offset = offset};
+  return bind_input_at(s, method, index, shape, fd != -1, at);
+}
+clave_status clave_session_bind_output_dma_buf(clave_session *s, const char *method, uint32_t index,
+                                               int fd, size_t offset, size_t size) {
+  const device_memory at = {.is_dma_buf = true, .fd = fd, .offset = offset};
+  return bind_output_at(s, method, index, fd != -1, at, size);
 }
 
 clave_status clave_session_run(clave_session *s, const char *method) {

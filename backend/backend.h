@@ -72,6 +72,7 @@ typedef struct backend_info {
   size_t alignment;       /* bytes: of sub-allocations, and of host memory used in place */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory; /* buffer_wrap works without a copy */
+  bool runs_on_host;       /* and so for any memory that is mapped: its processors are the host's */
   /* What decides the bytes of forms beside a form's own fields: "KIND VERSION TRAITS", at most 31
    * bytes. Files keep forms by it: VERSION grows whenever a kernel packs otherwise. */
   const char *forms;
@@ -84,10 +85,11 @@ typedef struct device_fault {
   kernel_fault fault;
 } device_fault;
 
-/* Where memory begins, so that overlaps show: in an object of a driver, or, without one, in the
- * host's. */
+/* Where memory begins, so that overlaps show: in an object of a driver, in a
+ * dma-buf, or, without one, in the host's. */
 typedef struct memory_start {
   const void *object;
+  uint64_t file[2]; /* of a dma-buf (base/dma_buf.h); else 0 */
   uintptr_t from;
 } memory_start;
 
@@ -107,6 +109,11 @@ typedef struct backend_vtable {
    * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
   clave_status (*buffer_adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
                                memory_start *place, buffer **out);
+  /* (optional) A buffer over a dma-buf of `bytes`; `fd` stays the caller's. UNSUPPORTED: the device
+   * cannot. Commands may use it from acquire to release, which are called for each run. */
+  clave_status (*buffer_import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
+  clave_status (*acquire)(stream *s, buffer *imported);
+  clave_status (*release)(stream *s, buffer *imported);
   void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
 
   /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,

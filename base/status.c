@@ -99,6 +99,12 @@ clave_status status_while(clave_status st, const char *format, ...) {
   return st;
 }
 
+clave_status status_first(clave_status a, clave_status b) {
+  if (!a) return b;
+  status_free(b);
+  return a;
+}
+
 status_code status_code_of(const struct clave_error *st) { return st ? st->code : STATUS_OK; }
 const char *status_message(const struct clave_error *st) { return st ? st->message : ""; }
 

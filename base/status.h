@@ -36,6 +36,9 @@ clave_status status_while(clave_status st, const char *format, ...)
     STATUS_PRINTF(2, 3) STATUS_CHECK;
 clave_status status_no_memory(void) STATUS_CHECK STATUS_NEVER_NULL; /* allocates nothing */
 
+/* Of two outcomes the first error; frees the other. */
+clave_status status_first(clave_status a, clave_status b) STATUS_CHECK;
+
 status_code status_code_of(const struct clave_error *st); /* STATUS_OK for NULL */
 const char *status_message(const struct clave_error *st); /* "" for NULL; borrowed from st */
 void status_free(clave_status st);                        /* takes NULL and the static object */

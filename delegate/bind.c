@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "clave_host.h"
 #include "clave_opencl.h"
 #include "delegate/objects.h"
 
@@ -41,10 +42,7 @@ static clave_status read_memory(const clave_delegate_memory *given, clave_delega
       if (out->memory || !out->bytes) return NULL;
       return INVALID("memory is NULL, with %zu bytes", out->bytes);
     case CLAVE_DELEGATE_DMA_BUF:
-      return status_new(STATUS_UNSUPPORTED,
-                        "dma-buf %d: this version imports none; import it in the host's own "
-                        "OpenCL context and bind the cl_mem, or map it and bind the address",
-                        out->fd);
+      return out->fd >= 0 ? NULL : INVALID("descriptor %d of a dma-buf is negative", out->fd);
   }
   return INVALID("memory of kind %d, not a clave_delegate_memory_kind", (int)out->kind);
 }
@@ -82,6 +80,8 @@ static clave_status bind_input(clave_session *s, const char *method, uint32_t in
   if (need > m.bytes) return INVALID("it needs %zu bytes, the memory has %zu", need, m.bytes);
   if (m.kind == CLAVE_DELEGATE_CL_MEM)
     return own(clave_session_bind_input_mem(s, method, index, value, m.memory, m.offset));
+  if (m.kind == CLAVE_DELEGATE_DMA_BUF)
+    return own(clave_session_bind_input_dma_buf(s, method, index, value, m.fd, m.offset));
   clave_tensor there = *value;
   there.data = m.memory ? (char *)m.memory + m.offset : NULL;
   return own(clave_session_bind_input(s, method, index, &there));
@@ -105,6 +105,8 @@ static clave_status bind_output(clave_session *s, const char *method, uint32_t i
   TRY(read_memory(given, &m));
   if (m.kind == CLAVE_DELEGATE_CL_MEM)
     return own(clave_session_bind_output_mem(s, method, index, m.memory, m.offset, m.bytes));
+  if (m.kind == CLAVE_DELEGATE_DMA_BUF)
+    return own(clave_session_bind_output_dma_buf(s, method, index, m.fd, m.offset, m.bytes));
   /* An output without room is one of no elements: it lies anywhere. */
   static char nowhere[1];
   char *there = m.memory ? (char *)m.memory + m.offset : nowhere;

@@ -125,9 +125,14 @@ typedef struct clave_delegate_node {
   uint32_t n_fields;
 } clave_delegate_node;
 
+/* When all nodes have run `state` becomes `tensor`, of its dtype and shape. */
+typedef struct clave_delegate_update {
+  uint32_t state, tensor; /* indices of the graph's tensors */
+} clave_delegate_update;
+
 /* A graph of the host's, in an order that it can be run in. As a payload it has one method,
  * "forward", whose inputs and outputs are the tensors of these kinds, in their order. States begin
- * with zeros, and change by ops that write them. */
+ * with zeros, or with what `initial` says, and change by `updates`; no node writes them. */
 typedef struct clave_delegate_graph {
   size_t size; /* sizeof(clave_delegate_graph) */
   const clave_delegate_size *sizes;
@@ -136,6 +141,12 @@ typedef struct clave_delegate_graph {
   uint32_t n_tensors;
   const clave_delegate_node *nodes;
   uint32_t n_nodes;
+  /* Of plugins behind the first release; not read in questions. initial: (n_tensors) first values,
+   * row-major, borrowed or copied as constants are, of states without open dimensions; NULL
+   * elsewhere, and for all: zeros. updates: at most one for each state. */
+  const void *const *initial;
+  const clave_delegate_update *updates;
+  uint32_t n_updates;
 } clave_delegate_graph;
 
 /* Whether a device runs a node, and if not, why. */
@@ -210,7 +221,7 @@ typedef struct clave_delegate_instance_options {
 typedef enum clave_delegate_memory_kind {
   CLAVE_DELEGATE_HOST = 0,   /* memory: an address */
   CLAVE_DELEGATE_CL_MEM = 1, /* memory: a cl_mem of the context that the device was opened with */
-  CLAVE_DELEGATE_DMA_BUF = 2 /* fd. Refused by name: see clave_delegate.bind_input */
+  CLAVE_DELEGATE_DMA_BUF = 2 /* fd: a dma-buf, which stays the host's; see bind_input */
 } clave_delegate_memory_kind;
 typedef struct clave_delegate_memory {
   size_t size; /* sizeof(clave_delegate_memory) */
@@ -279,19 +290,22 @@ typedef struct clave_delegate {
                             const clave_tensor *value);
   /* Each run reads the input where it is. value: dtype, dims, strides (its data is not used);
    * memory: NULL unbinds. Its sizes may change from call to call within the program's bounds. What
-   * does not fit in memory->bytes is an error. dma-bufs are imported by no backend of this version:
-   * an error that says so. */
+   * does not fit in memory->bytes is an error. A dma-buf, contiguous, is imported by
+   * OpenCL devices with cl_khr_external_memory_dma_buf or cl_arm_import_memory_dma_buf
+   * (device_info.extensions), and mapped for the CPU backend and OpenCL drivers of the CPU; for
+   * other devices it is UNSUPPORTED, as with plugins that import none. Its fd may be closed when
+   * this returns. A run does not wait for other devices that still write or read it. */
   clave_status (*bind_input)(clave_delegate_handle instance, const char *method, uint32_t index,
                              const clave_tensor *value, const clave_delegate_memory *memory);
   /* Runs write the result there, contiguous; one of more than memory->bytes fails the run. */
   clave_status (*bind_output)(clave_delegate_handle instance, const char *method, uint32_t index,
                               const clave_delegate_memory *memory);
-  /* The last run's result with its dims: where it was bound (data NULL for a cl_mem), else in the
-   * instance's own memory, until its next run. */
+  /* The last run's result with its dims: where it was bound (data NULL for a cl_mem or a dma-buf),
+   * else in the instance's own memory, until its next run. */
   clave_status (*result)(clave_delegate_handle instance, const char *method, uint32_t index,
                          clave_tensor *out);
 
-  /* method: NULL is the first. */
+  /* method: NULL is the first. A run that fails may have changed state: clave_session_run. */
   clave_status (*execute)(clave_delegate_handle instance, const char *method);
   /* The same on a thread of clave's. done: called there when the run is over; may be NULL. The run
    * is the instance's until a wait has found it over. */

@@ -1,6 +1,7 @@
 /* A host's graph as a program: checked, then handed to the builder, whose verifier does the rest.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "clave_builder.h"
 #include "delegate/objects.h"
@@ -18,7 +19,17 @@ static bool writes_tensors(clave_delegate_field_kind k) {
 #define TRY_LIST(list, n) \
   if ((n) && !(list)) return INVALID("%s is NULL, with %u of them", #list, (unsigned)(n))
 
-static clave_status check_tensor(const clave_delegate_graph *g, const clave_delegate_tensor *t) {
+static clave_status check_initial(const clave_delegate_graph *g, uint32_t index) {
+  const clave_delegate_tensor *t = &g->tensors[index];
+  if (!g->initial || !g->initial[index]) return NULL;
+  if (t->kind != CLAVE_SLOT_STATE) return INVALID("it has a first value, and is no state");
+  for (int k = 0; k < t->rank; k++)
+    if (t->sizes[k]) return INVALID("it has a first value, and dimension %d is open", k);
+  return NULL;
+}
+
+static clave_status check_tensor(const clave_delegate_graph *g, uint32_t index) {
+  const clave_delegate_tensor *t = &g->tensors[index];
   TRY_GIVEN(t->name);
   if ((unsigned)t->kind > CLAVE_SLOT_TEMPORARY)
     return INVALID("kind %d, not a clave_slot_kind", (int)t->kind);
@@ -31,7 +42,7 @@ static clave_status check_tensor(const clave_delegate_graph *g, const clave_dele
     if (!t->sizes[k] && t->dims[k] < 0)
       return INVALID("dimension %d is %lld", k, (long long)t->dims[k]);
   }
-  return NULL;
+  return check_initial(g, index);
 }
 
 static clave_status check_indices(const uint32_t *list, uint32_t n, uint32_t end) {
@@ -104,9 +115,14 @@ clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph
   for (uint32_t i = 0; i < g->n_sizes; i++)
     if (!g->sizes[i].name) return INVALID("size %u has no name", i);
   for (uint32_t i = 0; i < g->n_tensors; i++)
-    TRY(status_while(check_tensor(g, &g->tensors[i]), "tensor %u of the graph", i));
+    TRY(status_while(check_tensor(g, i), "tensor %u of the graph", i));
   for (uint32_t i = 0; i < g->n_nodes; i++)
     TRY(status_while(check_node(g, &g->nodes[i]), "node %u of the graph", i));
+  TRY_LIST(g->updates, g->n_updates);
+  for (uint32_t i = 0; i < g->n_updates; i++)
+    TRY(status_while(
+        check_indices((uint32_t[]){g->updates[i].state, g->updates[i].tensor}, 2, g->n_tensors),
+        "update %u of the graph", i));
   return NULL;
 }
 
@@ -141,6 +157,22 @@ static void make_tensor(maker *m, uint32_t index, clave_slot_kind kind) {
   }
   for (int k = 0; k < t->rank; k++) sizes[k] = size_id(m, t->sizes[k]);
   m->tensors[index] = clave_builder_tensor(m->b, kind, t->name, t->dtype, t->rank, t->dims, sizes);
+}
+
+/* What a state begins with, as a constant of its name and " at first". */
+static clave_status make_initial(const maker *m, uint32_t index) {
+  static const char ending[] = " at first";
+  const clave_delegate_tensor *t = &m->g->tensors[index];
+  const void *first = m->g->initial ? m->g->initial[index] : NULL;
+  if (!first) return NULL;
+  char *name = malloc(strlen(t->name) + sizeof ending);
+  if (!name) return status_no_memory();
+  strcat(strcpy(name, t->name), ending);
+  const clave_tensor value = clave_tensor_make(t->dtype, t->rank, t->dims, (void *)first);
+  const clave_id constant = clave_builder_constant(m->b, name, &value, m->copy);
+  clave_builder_initial(m->b, m->tensors[index], constant);
+  free(name);
+  return NULL;
 }
 
 static bool set_sizes(const maker *m, const clave_delegate_field *f) {
@@ -232,6 +264,7 @@ static clave_status add_whole(maker *m) {
   for (uint32_t i = 0; i < g->n_tensors; i++) {
     if (g->tensors[i].kind == CLAVE_SLOT_CONSTANT) TRY(check_data(&g->tensors[i], i));
     make_tensor(m, i, g->tensors[i].kind);
+    TRY(make_initial(m, i));
   }
   clave_builder_method(m->b, "forward");
   for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -243,6 +276,8 @@ static clave_status add_whole(maker *m) {
     const clave_delegate_tensor *t = &g->tensors[i];
     if (t->kind == CLAVE_SLOT_OUTPUT) clave_builder_output(m->b, t->name, m->tensors[i]);
   }
+  for (uint32_t i = 0; i < g->n_updates; i++)
+    clave_builder_update(m->b, m->tensors[g->updates[i].state], m->tensors[g->updates[i].tensor]);
   return NULL;
 }
 

@@ -319,7 +319,7 @@ CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *me
 CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;
-/* Runs a method on the inputs that were set or bound. */
+/* Runs a method on its inputs. A run that fails on bad data may leave state changed, in part. */
 CLAVE_API clave_status clave_session_run(clave_session *s, const char *method) CLAVE_CHECK;
 /* The kind of the device that the last good run was for: "opencl", or "cpu" where the CPU backend
  * answered for it (warm_up); NULL before. clave_session_placement tells of each node. */

@@ -1,7 +1,7 @@
 #ifndef CLAVE_HOST_H
 #define CLAVE_HOST_H
-/* For applications and other engines that bring files, weights and profilers of their own:
- * constants by name, the time that each node took. */
+/* For applications and other engines that bring files, weights, profilers and memory of their own:
+ * constants by name, the time that each node took, inputs and outputs in dma-bufs. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -54,6 +54,33 @@ CLAVE_API clave_status clave_session_set_peaks(clave_session *s, const clave_pea
 /* What the last run did, in order; texts are valid during the call. Needs options.profile. */
 CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timing_fn each,
                                              void *ctx) CLAVE_CHECK;
+
+/* ---------------------------------------------------------------- dma-bufs
+ * Memory that Linux drivers share (a camera's frame, a display's or a codec's buffer), by its
+ * descriptor. Shared memory that cannot shrink, a memfd with F_SEAL_SHRINK, is taken as well, where
+ * it is mapped.
+ *
+ * A device imports it by cl_khr_external_memory_dma_buf or cl_arm_import_memory_dma_buf
+ * (clave_device_info.extensions), and runs acquire and release it. One that runs on the host, the
+ * CPU backend or an OpenCL driver of the CPU, gets it mapped, with DMA_BUF_IOCTL_SYNC around each
+ * run. Another device is UNSUPPORTED. A run does not wait for other devices that still write or
+ * read the memory: the caller does, before it begins (poll the descriptor, or a fence). Nothing
+ * does while the CPU backend answers for the device (clave_session_options.warm_up). */
+
+/* As clave_session_bind_input, from `fd`, which stays the caller's and may be closed when this
+ * returns; the memory is held until the input is set or bound again. fd -1: no input. shape: dtype
+ * and dims, contiguous; its data is not used. The elements lie from `offset` on, in bytes, a
+ * multiple of an element's size. Host scalars are not bound this way. */
+CLAVE_API clave_status clave_session_bind_input_dma_buf(clave_session *s, const char *method,
+                                                        uint32_t index, const clave_tensor *shape,
+                                                        int fd, size_t offset) CLAVE_CHECK;
+/* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes from
+ * `offset` on. fd -1: to the session's own memory. It may lie in an input's memory, not in another
+ * output's, of whatever descriptors. clave_session_output gives its dtype and dims, with data NULL.
+ */
+CLAVE_API clave_status clave_session_bind_output_dma_buf(clave_session *s, const char *method,
+                                                         uint32_t index, int fd, size_t offset,
+                                                         size_t size) CLAVE_CHECK;
 
 #ifdef __cplusplus
 }

@@ -1,132 +1,11 @@
-/* A method's inputs and outputs: in the host's memory, the session's own or the caller's, which
- * devices that share it use in place where they are large, while the others get and give copies; or
- * in memory of a device that is the caller's, which that device always uses in place. */
+/* A method's inputs and outputs: set and bound, put in place where a device can use them there, and
+ * read and written for a run. argument_memory.c has the memory that they lie in. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/host_copy.h"
 #include "interp/running.h"
 #include "interp/scalar.h"
-
-/* What is smaller is copied sooner than a device learns of it. */
-#ifndef CLAVE_IN_PLACE_BYTES
-#define CLAVE_IN_PLACE_BYTES (64 << 10)
-#endif
-enum { IN_PLACE_FROM = CLAVE_IN_PLACE_BYTES, PAGE = 4096 /* any device's alignment */ };
-
-/* ---------------------------------------------------------------- memory */
-
-static void drop_wrapped(session *s, argument *a) {
-  for (int b = 0; b < s->devices.count; b++) {
-    backend *be = s->devices.backends[b];
-    if (!a->wrapped[b]) continue;
-    be->vt->buffer_destroy(be, a->wrapped[b]);
-    a->wrapped[b] = NULL;
-    s->generation++;
-  }
-}
-
-void argument_clear(session *s, argument *a) {
-  drop_wrapped(s, a);
-  free(a->own);
-  *a = (argument){0};
-}
-
-static void take_list(session *s, session *from, argument *a, argument *b, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    drop_wrapped(from, &b[i]);
-    argument_clear(s, &a[i]);
-    a[i] = b[i];
-    b[i] = (argument){0};
-  }
-}
-
-void take_arguments(session *s, session *from) {
-  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {
-    const ir_method *m = &s->prog->ir.methods.items[i];
-    method_state *a = &s->methods[i], *b = &from->methods[i];
-    take_list(s, from, a->inputs, b->inputs, m->inputs.count);
-    take_list(s, from, a->outputs, b->outputs, m->outputs.count);
-    a->has_run = b->has_run;
-    b->has_run = false;
-  }
-  s->generation++; /* bindings have no argument in place yet */
-}
-
-/* Of the host's. */
-static bool can_wrap(const backend *b, const argument *a) {
-  return a->data && a->room >= IN_PLACE_FROM && b->info.shares_host_memory &&
-         (uintptr_t)a->data % b->info.alignment == 0;
-}
-
-/* Bindings have addresses of before, and of an arena where this may now be in place. */
-static void use_memory(session *s, argument *a, void *data, size_t room) {
-  if (!a->is_on_device && a->data == data && a->room == room) return;
-  drop_wrapped(s, a);
-  a->is_on_device = false;
-  a->data = data;
-  a->room = room;
-  a->start = (memory_start){.from = (uintptr_t)data};
-  for (int b = 0; b < s->devices.count; b++)
-    if (can_wrap(s->devices.backends[b], a)) s->generation++;
-}
-
-/* The session's own memory, at least of `bytes`. */
-static clave_status use_own(session *s, argument *a, size_t bytes) {
-  if (!a->own || a->capacity < bytes) {
-    drop_wrapped(s, a);
-    free(a->own);
-    a->capacity = bytes < IN_PLACE_FROM ? bytes + 1 : (bytes + PAGE - 1) / PAGE * PAGE;
-    a->own = bytes < IN_PLACE_FROM ? malloc(a->capacity) : aligned_alloc(PAGE, a->capacity);
-    a->data = NULL;
-    if (!a->own) {
-      a->capacity = 0;
-      return status_no_memory();
-    }
-  }
-  use_memory(s, a, a->own, a->capacity);
-  return NULL;
-}
-
-/* The session's device that takes the caller's memory; -1: none. */
-static int device_that_adopts(const session *s) {
-  for (int b = 0; b < s->devices.count; b++)
-    if (s->devices.backends[b]->vt->buffer_adopt) return b;
-  return -1;
-}
-
-static clave_status use_device_memory(session *s, argument *a, device_memory m, size_t bytes,
-                                      bool writable) {
-  bool is_same = a->is_on_device && a->given.handle == m.handle && a->given.offset == m.offset;
-  if (is_same && a->room == bytes) return NULL;
-  int b = device_that_adopts(s);
-  if (b < 0) return INVALID("the session has no OpenCL device, whose memory it could be");
-  backend *be = s->devices.backends[b];
-  buffer *adopted;
-  memory_start start;
-  TRY(be->vt->buffer_adopt(be, m.handle, m.offset, bytes, writable, &start, &adopted));
-  drop_wrapped(s, a);
-  a->is_on_device = true;
-  a->device = (uint8_t)b;
-  a->given = m;
-  a->wrapped[b] = adopted;
-  a->data = NULL;
-  a->room = bytes;
-  a->start = start;
-  s->generation++;
-  return NULL;
-}
-
-static address on_device(const argument *a) {
-  return (address){a->wrapped[a->device], a->given.offset};
-}
-
-static bool has_memory(const argument *a) { return a->data || a->is_on_device; }
-
-static bool overlap(const argument *a, const argument *b) {
-  return has_memory(a) && has_memory(b) && a->start.object == b->start.object &&
-         a->start.from < b->start.from + b->room && b->start.from < a->start.from + a->room;
-}
 
 /* ---------------------------------------------------------------- setting */
 
@@ -157,7 +36,7 @@ static const char *first_element(const host_tensor *h) {
 static clave_status copy_in(session *s, argument *in, const host_tensor *value) {
   size_t bytes;
   TRY(known_bytes(&value->t, &bytes));
-  TRY(use_own(s, in, bytes));
+  TRY(argument_use_own(s, in, bytes));
   copy_to_contiguous(&value->t, value->data, in->data);
   return NULL;
 }
@@ -168,7 +47,7 @@ static clave_status refer_to(session *s, argument *in, const host_tensor *value)
   TRY(known_bytes(&value->t, &bytes));
   in->is_gathered = !tensor_is_contiguous(&value->t);
   in->source = *value;
-  if (!in->is_gathered) use_memory(s, in, (void *)(uintptr_t)first_element(value), bytes);
+  if (!in->is_gathered) argument_use_memory(s, in, (void *)(uintptr_t)first_element(value), bytes);
   return NULL;
 }
 
@@ -198,7 +77,7 @@ static clave_status give_input(session *s, uint32_t number, uint32_t index,
   const ir_argument *a = &m->inputs.items[index];
   argument *in = &s->methods[number].inputs[index];
   clave_status st = value ? store_input(s, a, in, value, refers) : NULL;
-  if (!value && in->is_on_device) use_memory(s, in, NULL, 0);
+  if (!value && (in->is_on_device || in->shared.is_open)) argument_use_memory(s, in, NULL, 0);
   in->set = value && !st;
   return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
@@ -227,7 +106,7 @@ static clave_status store_device_input(session *s, const ir_argument *a, argumen
   if (!tensor_is_contiguous(t)) return INVALID("it is not contiguous in the device's memory");
   TRY(check_offset(at.offset, t->type));
   TRY(known_bytes(t, &bytes));
-  TRY(use_device_memory(s, in, at, bytes, false));
+  TRY(argument_use_callers(s, in, at, bytes, false));
   in->is_gathered = false;
   in->t = *t;
   tensor_set_contiguous(&in->t);
@@ -249,7 +128,7 @@ static clave_status check_apart(const session *s, uint32_t number, uint32_t inde
   const ir_method *m = &s->prog->ir.methods.items[number];
   const argument *outputs = s->methods[number].outputs;
   for (uint32_t i = 0; i < m->outputs.count; i++)
-    if (i != index && outputs[i].is_bound && overlap(&outputs[i], &outputs[index]))
+    if (i != index && outputs[i].is_bound && arguments_overlap(&outputs[i], &outputs[index]))
       return INVALID("the memory of outputs %u ('%s') and %u ('%s') of method '%s' overlaps", i,
                      m->outputs.items[i].name, index, m->outputs.items[index].name, m->name);
   return NULL;
@@ -270,7 +149,7 @@ static clave_status end_output(session *s, uint32_t number, uint32_t index, clav
   out->is_bound = !st;
   if (!st) st = check_apart(s, number, index);
   if (!st) return NULL;
-  use_memory(s, out, NULL, 0);
+  argument_use_memory(s, out, NULL, 0);
   out->is_bound = false;
   return st;
 }
@@ -279,7 +158,7 @@ clave_status session_bind_output(session *s, uint32_t number, uint32_t index, vo
                                  size_t bytes) {
   argument *out;
   TRY(begin_output(s, number, index, &out));
-  use_memory(s, out, data, data ? bytes : 0);
+  argument_use_memory(s, out, data, data ? bytes : 0);
   out->is_bound = false;
   return data ? end_output(s, number, index, NULL) : NULL;
 }
@@ -292,7 +171,7 @@ clave_status session_bind_output_memory(session *s, uint32_t number, uint32_t in
   const ir_argument *a = &m->outputs.items[index];
   clave_status st =
       a->tensor == IR_NONE ? NULL : check_offset(at.offset, s->prog->types[a->tensor].type);
-  if (!st) st = use_device_memory(s, out, at, bytes, true);
+  if (!st) st = argument_use_callers(s, out, at, bytes, true);
   st = status_while(st, "output %u ('%s') of method '%s'", index, a->name, m->name);
   return end_output(s, number, index, st);
 }
@@ -302,7 +181,7 @@ clave_status session_output(session *s, uint32_t number, uint32_t index, host_te
   TRY(find_argument(m, &m->outputs, "output", index));
   const argument *a = &s->methods[number].outputs[index];
   if (!s->methods[number].has_run) return INVALID("method '%s' has not run", m->name);
-  *out = (host_tensor){a->t, a->data};
+  *out = (host_tensor){a->t, a->shared.is_open ? NULL : a->data};
   return NULL;
 }
 
@@ -320,8 +199,8 @@ static clave_status place(const running *r, argument *a, uint32_t block_index, b
   const block *k = &r->b->p->blocks[block_index];
   backend *be = s->devices.backends[k->backend];
   if (!is_in_arena(r, block_index) || k->part != r->b->p->number) return NULL;
-  if (a->is_on_device && a->device == k->backend) r->b->blocks[block_index] = on_device(a);
-  if (!can_wrap(be, a)) return NULL;
+  if (a->is_on_device && a->device == k->backend) r->b->blocks[block_index] = argument_on_device(a);
+  if (!argument_can_wrap(be, a)) return NULL;
   if (!a->wrapped[k->backend])
     TRY(be->vt->buffer_wrap(be, a->data, a->room, writable, &a->wrapped[k->backend]));
   r->b->blocks[block_index] = (address){.buf = a->wrapped[k->backend]};
@@ -341,7 +220,7 @@ static clave_status place_input(const running *r, uint32_t i) {
 
 static bool overlaps_input(const running *r, const argument *out) {
   for (uint32_t i = 0; i < r->g->method->inputs.count; i++)
-    if (overlap(out, &r->state->inputs[i])) return true;
+    if (arguments_overlap(out, &r->state->inputs[i])) return true;
   return false;
 }
 
@@ -355,7 +234,7 @@ static clave_status reserve_output(const running *r, uint32_t i) {
     TRY(known_bytes(&out->t, &bytes));
   }
   tensor_set_contiguous(&out->t);
-  if (!out->is_bound) return use_own(r->s, out, bytes);
+  if (!out->is_bound) return argument_use_own(r->s, out, bytes);
   if (bytes <= out->room) return NULL;
   return INVALID("output %u ('%s') has %zu bytes, there is room for %zu", i, a->name, bytes,
                  out->room);
@@ -402,7 +281,8 @@ clave_status gather_inputs(const running *r) {
 static clave_status write_input(const running *r, const argument *in, const storage *g, int b) {
   const address to = r->b->blocks[g->block[b]];
   if (in->is_on_device)
-    return in->device == b ? NULL : copy_bytes(r, in->device, on_device(in), b, to, g->bytes);
+    return in->device == b ? NULL
+                           : copy_bytes(r, in->device, argument_on_device(in), b, to, g->bytes);
   stream *s = r->s->streams[b];
   return s->owner->vt->enqueue_write(s, to.buf, to.offset, in->data, g->bytes);
 }
@@ -429,7 +309,7 @@ static clave_status read_scalar(const running *r, const scalar_value *v, argumen
   scalar_to_bytes(v, &o->t, o->is_on_device ? element : o->data);
   if (!o->is_on_device) return NULL;
   stream *s = r->s->streams[o->device];
-  const address to = on_device(o);
+  const address to = argument_on_device(o);
   return s->owner->vt->write(s, to.buf, to.offset, element, dtype_size(o->t.type));
 }
 
@@ -446,7 +326,7 @@ static clave_status read_output(const running *r, uint32_t i) {
   stream *s = r->s->streams[g->home];
   if (!o->is_on_device) return s->owner->vt->enqueue_read(s, from.buf, from.offset, o->data, bytes);
   if (from.buf == o->wrapped[g->home]) return NULL; /* made there */
-  return copy_bytes(r, g->home, from, o->device, on_device(o), bytes);
+  return copy_bytes(r, g->home, from, o->device, argument_on_device(o), bytes);
 }
 
 /* A result that lies on an input is read when no other device needs that any more. */

@@ -103,10 +103,12 @@ typedef struct host_tensor {
   void *data;
 } host_tensor;
 
-/* The caller's memory of a device, by its driver's handle (OpenCL: a cl_mem). */
+/* The caller's memory of a device, by its driver's handle (OpenCL: a cl_mem); or a dma-buf. */
 typedef struct device_memory {
   void *handle;
   size_t offset; /* bytes */
+  bool is_dma_buf;
+  int fd; /* in place of the handle; free when it is bound */
 } device_memory;
 
 typedef struct session_options {
@@ -156,7 +158,7 @@ clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
  * it: at the smallest sizes of its inputs and at larger ones. */
 clave_status session_pack(session *s, uint32_t method) STATUS_CHECK;
 /* Result of the last run; contiguous, owned by the session or where it was bound; data is NULL if
- * that is memory of a device. */
+ * that is memory of a device or a dma-buf. */
 clave_status session_output(session *s, uint32_t method, uint32_t index,
                             host_tensor *out) STATUS_CHECK;
 clave_status session_reset(session *s) STATUS_CHECK;

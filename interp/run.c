@@ -118,11 +118,7 @@ clave_status finish_all(session *s, const graph *g) {
     device_fault f = {0};
     clave_status e = s->devices.backends[b]->vt->finish(s->streams[b], &f);
     if (!e && f.present) e = status_of_fault(s, g, &f);
-    if (first) {
-      status_free(e);
-    } else {
-      first = e;
-    }
+    first = status_first(first, e);
   }
   free_staged(s);
   return first;
@@ -174,14 +170,12 @@ static clave_status begin_streams(const session *s) {
 
 static clave_status run_binding(const running *r) {
   clave_status st = begin_streams(r->s);
+  if (!st) st = acquire_arguments(r);
   if (!st) st = run_parts(r);
   if (!st) st = read_outputs(r);
-  clave_status faults = finish_all(r->s, r->g);
-  if (st) {
-    status_free(faults);
-  } else {
-    st = faults;
-  }
+  st = status_first(st, release_arguments(r));
+  st = status_first(st, finish_all(r->s, r->g));
+  st = status_first(st, end_arguments(r));
   if (!st && r->s->options.profile) st = trace_finish(r->s);
   restore_slots(r, (range){0, r->b->p->n_commands});
   return st;

@@ -16,7 +16,8 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 MADE = CHECKOUT / "build" / "wheel"
-FILES = ("libclave.so", "clave")
+FILES = ("libclave.so", "libclave_delegate.so", "clave")
+HEADERS = ("delegate/clave_delegate.h", "include/clave.h")
 # Their licences want to be with what they are linked into: as Debian installs them.
 LINKED = ("libpcre2-dev", "libutf8proc-dev", "libedit-dev", "libbsd-dev", "libncurses-dev")
 IS_PURE = os.environ.get("CLAVE_WHEEL") == "pure"
@@ -41,9 +42,18 @@ class Build(build_py):
         generate = runpy.run_path(str(HERE / "clave" / "_generate.py"))["generate"]
         generate(CHECKOUT, HERE / "clave" / "_generated")
         super().run()
+        if not self.editable_mode:
+            self.add_sources(Path(self.build_lib) / "clave/executorch/native")
         if not self.editable_mode and not IS_PURE:
             make_library()
             self.add_files(Path(self.build_lib) / "clave")
+
+    def add_sources(self, folder):
+        """What builds the backend for a version of ExecuTorch, where that is."""
+        for path in [*(CHECKOUT / "delegate/executorch").iterdir(), *(CHECKOUT / h for h in HEADERS)]:
+            to = folder / path.relative_to(CHECKOUT)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, to)
 
     def add_files(self, package):
         for name in FILES:

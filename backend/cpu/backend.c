@@ -246,6 +246,7 @@ static void fill_info(cpu_backend *b) {
                                 .compute_units = (uint32_t)thread_pool_size(b->threads),
                                 .clock_mhz = 0,
                                 .shares_host_memory = true,
+                                .runs_on_host = true,
                                 .forms = b->forms};
 }
 

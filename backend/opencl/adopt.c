@@ -121,7 +121,7 @@ clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t
   CL_TRY(d->cl->clRetainMemObject(handle), "clRetainMemObject");
   TRY(opencl_buffer_of(d, handle, m.bytes, out));
   ((cl_buffer *)*out)->is_closed = m.flags & closed;
-  *place = m.host ? (memory_start){NULL, (uintptr_t)m.host + offset}
-                  : (memory_start){m.whole, m.origin + offset};
+  *place = m.host ? (memory_start){.from = (uintptr_t)m.host + offset}
+                  : (memory_start){.object = m.whole, .from = m.origin + offset};
   return NULL;
 }

@@ -64,8 +64,7 @@ static clave_status create_in_large_pages(backend *b, size_t bytes, buffer **out
 }
 
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {
-  bool is_cpu = b->info.shares_host_memory && strcmp(b->info.type, "CPU") == 0;
-  if (is_cpu && bytes >= MEMORY_LARGE && bytes <= b->info.max_alloc)
+  if (b->info.runs_on_host && bytes >= MEMORY_LARGE && bytes <= b->info.max_alloc)
     return create_in_large_pages(b, bytes, out);
   return create_buffer(b, CL_MEM_READ_WRITE, NULL, bytes, out);
 }

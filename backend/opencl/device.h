@@ -21,13 +21,17 @@
   X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)                                                \
   X(clRetainContext) X(clGetContextInfo) X(clRetainCommandQueue) X(clGetCommandQueueInfo)         \
   X(clRetainMemObject) X(clGetMemObjectInfo)                                                      \
-  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)
+  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)                \
+  X(clGetExtensionFunctionAddressForPlatform)
 /* clang-format on */
 
+typedef cl_mem(CL_API_CALL *create_with_properties_fn)(cl_context, const cl_ulong *properties,
+                                                       cl_mem_flags, size_t, void *, cl_int *);
 typedef struct cl_functions {
 #define X(f) __typeof__(&f) f;
   CL_FUNCTIONS(X)
 #undef X
+  create_with_properties_fn create_with_properties; /* of OpenCL 3.0; or NULL */
 } cl_functions;
 
 /* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads).
@@ -220,14 +224,27 @@ clave_status adopt_context(cl_device *d, const opencl_options *o) STATUS_CHECK;
 clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) STATUS_CHECK;
 
+/* ---------------------------------------------------------------- import.c: dma-bufs */
+
+clave_status opencl_buffer_import(backend *b, int fd, size_t bytes, bool writable,
+                                  buffer **out) STATUS_CHECK;
+clave_status opencl_acquire(stream *s, buffer *imported) STATUS_CHECK;
+clave_status opencl_release(stream *s, buffer *imported) STATUS_CHECK;
+typedef struct cl_stream cl_stream;
+/* Of buffers that no other command takes. */
+clave_status copy_by_kernel(cl_stream *s, buffer *to, size_t to_offset, const buffer *from,
+                            size_t from_offset, size_t bytes) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- buffer.c */
 
 typedef struct cl_buffer {
   buffer base;
   cl_mem memory;
-  uint64_t serial;  /* no two of a process have the same, nor 0 */
-  const char *host; /* the memory that it is in place in; or NULL */
-  bool is_closed;   /* to the host, which reads and writes a copy on the device */
+  uint64_t serial;     /* no two of a process have the same, nor 0 */
+  const char *host;    /* the memory that it is in place in; or NULL */
+  bool is_closed;      /* to the host, which reads and writes a copy on the device */
+  bool is_external;    /* runs acquire and release it */
+  bool is_for_kernels; /* alone: not for commands that copy, fill or map */
 } cl_buffer;
 /* Takes over a reference to the memory, on failure too. */
 clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) STATUS_CHECK;
@@ -352,7 +369,7 @@ typedef struct timed_event {
   cl_event event;
 } timed_event;
 
-typedef struct cl_stream {
+struct cl_stream {
   stream base;
   cl_device *device;
   const cl_functions *cl;
@@ -370,7 +387,7 @@ typedef struct cl_stream {
   kernel_program **requested; /* for build_all */
   int n_requested;
   size_t cap_requested;
-} cl_stream;
+};
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *b, stream *s);

@@ -9,9 +9,10 @@
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
-/* Extensions that some kernel uses. */
-static const char *const used_extensions[] = {"cl_khr_fp64", "cl_khr_fp16",
-                                              "cl_khr_integer_dot_product"};
+/* Extensions that are used where they are there. */
+static const char *const used_extensions[] = {
+    "cl_khr_fp64", "cl_khr_fp16", "cl_khr_integer_dot_product", "cl_khr_external_memory_dma_buf",
+    "cl_arm_import_memory_dma_buf"};
 
 /* A device string, one line, trimmed; NULL when memory is out. */
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
@@ -169,6 +170,7 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   i->compute_units = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_COMPUTE_UNITS);
   i->clock_mhz = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   i->shares_host_memory = device_uint(cl, e->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+  i->runs_on_host = i->shares_host_memory && strcmp(i->type, "CPU") == 0;
   t->has_fp64 = has_word(extensions, "cl_khr_fp64");
   t->shares_host_memory = i->shares_host_memory;
   t->compute_units = i->compute_units;

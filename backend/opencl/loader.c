@@ -37,6 +37,8 @@ static clave_status load_functions(loaded *l) {
   memcpy(&l->functions.name, &f, sizeof f);
   CL_FUNCTIONS(X)
 #undef X
+  f = library_symbol(l->library, "clCreateBufferWithProperties");
+  memcpy(&l->functions.create_with_properties, &f, sizeof f);
   return NULL;
 }
 

@@ -200,10 +200,22 @@ clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, v
   return read_buffer((cl_stream *)s, from, offset, to, bytes, CL_FALSE);
 }
 
+/* Commands that use the zeros keep them. */
+static clave_status fill_by_kernel(cl_stream *s, buffer *to, size_t offset, size_t bytes) {
+  backend *b = &s->device->base;
+  buffer *zeros;
+  TRY(opencl_buffer_create(b, bytes, &zeros));
+  clave_status st = opencl_fill_zero(&s->base, zeros, 0, bytes);
+  if (!st) st = copy_by_kernel(s, to, offset, zeros, 0, bytes);
+  opencl_buffer_destroy(b, zeros);
+  return st;
+}
+
 clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t bytes) {
   cl_stream *s = (cl_stream *)base;
   static const cl_uchar zero;
   if (bytes == 0) return NULL;
+  if (((cl_buffer *)to)->is_for_kernels) return fill_by_kernel(s, to, offset, bytes);
   cl_mem memory = ((cl_buffer *)to)->memory;
   CL_TRY(s->cl->clEnqueueFillBuffer(s->queue, memory, &zero, sizeof zero, offset, bytes, 0, NULL,
                                     NULL),
@@ -214,8 +226,11 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
 clave_status opencl_copy_buffer(stream *base, buffer *to, size_t to_offset, const buffer *from,
                                 size_t from_offset, size_t bytes) {
   cl_stream *s = (cl_stream *)base;
+  const cl_buffer *a = (const cl_buffer *)from, *b = (const cl_buffer *)to;
   if (bytes == 0) return NULL;
-  cl_mem source = ((const cl_buffer *)from)->memory, target = ((cl_buffer *)to)->memory;
+  if (a->is_for_kernels || b->is_for_kernels)
+    return copy_by_kernel(s, to, to_offset, from, from_offset, bytes);
+  cl_mem source = a->memory, target = b->memory;
   CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, from_offset, to_offset, bytes, 0,
                                     NULL, NULL),
          "clEnqueueCopyBuffer");

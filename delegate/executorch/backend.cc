@@ -69,7 +69,7 @@ bool set(Settings *s, const std::string &name, const std::string &value) {
     s->device = value;
   } else if (name == "cache_dir") {
     s->cache_dir = value;
-  } else if (name == "n_threads" && is_number && n <= 1 << 16) {
+  } else if (name == "n_threads" && is_number && n <= 1024) {
     s->n_threads = static_cast<int>(n);
   } else if (name == "memory_budget" && is_number) {
     s->memory_budget = n;
@@ -92,7 +92,7 @@ std::string option(const BackendInitContext &context, const char *name) {
   return "";
 }
 
-// Compile specs that are no settings were for the export.
+// Other compile specs were for the export alone.
 Error read_settings(BackendInitContext &context, ArrayRef<CompileSpec> specs, Settings *s) {
   for (const char *name : kSettings) {
     std::string value = option(context, name);
@@ -102,6 +102,8 @@ Error read_settings(BackendInitContext &context, ArrayRef<CompileSpec> specs, Se
     if (!value.empty() && !set(s, name, value))
       return failed(Error::InvalidArgument, std::string(name) + " is '" + value + "'");
   }
+  for (const CompileSpec &spec : specs)
+    if (spec.key && std::strcmp(spec.key, "share_mutable_buffers") == 0) s->shares_state = true;
   s->node_events = context.event_tracer() != nullptr;
   return Error::Ok;
 }
@@ -378,6 +380,16 @@ const Error registered = executorch::runtime::register_backend({kName, &backend}
 
 }  // namespace
 }  // namespace clave
+
+// The version of ExecuTorch that this was compiled against: it can be told from the file before it
+// is loaded.
+#ifndef CLAVE_EXECUTORCH_VERSION
+#define CLAVE_EXECUTORCH_VERSION "unknown"
+#endif
+extern "C" {
+extern __attribute__((visibility("default"))) const char clave_executorch_built_for[];
+const char clave_executorch_built_for[] = "built for ExecuTorch " CLAVE_EXECUTORCH_VERSION;
+}
 
 // 0, or why ExecuTorch has not taken the backend, as an executorch::runtime::Error.
 extern "C" __attribute__((visibility("default"))) int clave_executorch_status(void) {

@@ -78,11 +78,17 @@ bool bytes_of(const clave_tensor &t, size_t *out) {
   return true;
 }
 
-// Where a loader gives bytes that are not aligned for their type, they are copied.
-const void *aligned(Data &data, const void *bytes, size_t size) {
-  if (reinterpret_cast<uintptr_t>(bytes) % alignof(std::max_align_t) == 0) return bytes;
-  auto &copy = data.copies.emplace_back(size / sizeof(std::max_align_t) + 1);
-  return std::memcpy(copy.data(), bytes, size);
+// Keeps the bytes; where a loader gives them not aligned for their type, a copy in their place.
+const void *keep(Data &data, FreeableBuffer found) {
+  const void *bytes = found.data();
+  if (reinterpret_cast<uintptr_t>(bytes) % alignof(std::max_align_t) == 0) {
+    data.buffers.push_back(std::move(found));
+    return bytes;
+  }
+  auto &copy = data.copies.emplace_back(found.size() / sizeof(std::max_align_t) + 1);
+  std::memcpy(copy.data(), bytes, found.size());
+  found.Free();
+  return copy.data();
 }
 
 bool find_in(Data &data, const char *name, clave_tensor *constant) {
@@ -98,8 +104,7 @@ bool find_in(Data &data, const char *name, clave_tensor *constant) {
            found->size(), size);
     return false;
   }
-  data.buffers.push_back(std::move(*found));
-  constant->data = const_cast<void *>(aligned(data, data.buffers.back().data(), size));
+  constant->data = const_cast<void *>(keep(data, std::move(*found)));
   return true;
 }
 
@@ -121,11 +126,10 @@ Error load_program(const NamedDataMap &map, const std::string &key, std::shared_
   auto data = std::make_unique<Data>();
   data->map = &map;
   const size_t size = found->size();
-  data->buffers.push_back(std::move(*found));
   clave_delegate_payload payload = {};
   payload.size = sizeof payload;
   payload.format = CLAVE_DELEGATE_PROGRAM;
-  payload.data = aligned(*data, data->buffers.back().data(), size);
+  payload.data = keep(*data, std::move(*found));
   payload.data_size = size;
   payload.find = find_constant;
   payload.find_ctx = data.get();
@@ -265,7 +269,15 @@ Owned::~Owned() {
 
 bool Settings::operator==(const Settings &o) const {
   return device == o.device && cache_dir == o.cache_dir && n_threads == o.n_threads &&
-         memory_budget == o.memory_budget && fast == o.fast && node_events == o.node_events;
+         memory_budget == o.memory_budget && fast == o.fast && node_events == o.node_events &&
+         shares_state == o.shares_state;
+}
+
+// A method begins with its first state each time that it is loaded, but for state that it shares
+// with methods that are still there.
+static bool takes(Instance &instance, const std::string &method) {
+  if (!instance.settings.shares_state && instance.left.count(method)) return false;
+  return instance.methods.insert(method).second;
 }
 
 Error find_instance(const NamedDataMap &map, const std::string &key, const std::string &method,
@@ -275,7 +287,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
   std::lock_guard<std::mutex> lock(registry().mutex);
   const auto others = instances_of(identity, key);
   for (const auto &other : others)
-    if (other->settings == settings && other->methods.insert(method).second) {
+    if (other->settings == settings && takes(*other, method)) {
       *out = other;
       return Error::Ok;
     }
@@ -297,6 +309,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
 void leave_instance(Instance &instance, const std::string &method) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   instance.methods.erase(method);
+  instance.left.insert(method);
 }
 
 }  // namespace clave

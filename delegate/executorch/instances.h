@@ -46,6 +46,7 @@ struct Settings {
   uint64_t memory_budget = 0;
   bool fast = false;
   bool node_events = false;
+  bool shares_state = false;  // methods do; said by the export alone
   bool operator==(const Settings &other) const;
 };
 
@@ -54,7 +55,7 @@ struct Instance {
   std::shared_ptr<Owned> device, program, owned;  // goes from the last to the first
   Settings settings;
   std::mutex mutex;
-  std::set<std::string> methods;  // those that have it; of the registry's mutex
+  std::set<std::string> methods, left;  // that have it, that had it; of the registry's mutex
   executorch::runtime::EventTracer *tracer = nullptr;  // of the call under way
   const void *identity = nullptr;                      // of the loaded .pte
   std::string key;                                     // of the program in it
@@ -62,7 +63,8 @@ struct Instance {
 };
 
 // The instance for `method` of the program that lies under `key`: one that other methods of the
-// same loaded .pte use with these settings, or a new one.
+// same loaded .pte use with these settings, and where it has left no state of its own, or a new
+// one.
 Error find_instance(const executorch::runtime::NamedDataMap &map, const std::string &key,
                     const std::string &method, const Settings &settings,
                     std::shared_ptr<Instance> *out);

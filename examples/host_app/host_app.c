@@ -1,14 +1,16 @@
 /* Names what is on small photographs, by a graph of its own of which clave runs what it can.
  *
- *   host_app [--plugin PATH] [--opencl] [--own OP]... WEIGHTS IMAGES
+ *   host_app [--plugin PATH] [--opencl | --dma-buf] [--own OP]... WEIGHTS IMAGES
  *
  * --plugin: libclave_delegate.so, by default as the loader finds it. --opencl: in the application's
- * own OpenCL context. --own: an op that the application keeps to itself. WEIGHTS, IMAGES: what
- * weights.py writes. Exit 0: all images are named, by whoever; 1: they are not; 2: wrong usage. */
+ * own OpenCL context. --dma-buf: the images' planes lie in memory that devices share. --own: an op
+ * that the application keeps to itself. WEIGHTS, IMAGES: what weights.py writes. Exit 0: all images
+ * are named, by whoever; 1: they are not; 2: wrong usage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "frame.h"
 #include "graph.h"
 #include "opencl.h"
 #include "plugin.h"
@@ -25,10 +27,11 @@ static void interrupt(int signal) {
 
 typedef struct app {
   const char *library, *weights, *images;
-  bool with_opencl, own[N_OPS];
+  bool with_opencl, with_dma_buf, own[N_OPS];
   graph g;
   plugin p;
   own_opencl cl;
+  frame planes;
   uint8_t *bytes; /* owned; of the images */
   size_t n_images;
 } app;
@@ -47,6 +50,14 @@ static bool share_buffers(app *a) {
   if (a->p.n_parts == 0) return true;
   const bool planes = first->n_inputs == 1 && first->inputs[0] == a->g.nodes[0].output;
   return (!planes || share(a, first->inputs[0])) && share(a, last->outputs[last->n_outputs - 1]);
+}
+
+/* The planes, as a camera would hand them over. */
+static bool share_frame(app *a) {
+  const int planes = a->g.nodes[0].output;
+  if (!frame_open(&a->planes, &a->g.tensors[planes])) return false;
+  a->p.dma_buf[planes] = a->planes.fd;
+  return true;
 }
 
 /* ---------------------------------------------------------------- runs */
@@ -139,6 +150,7 @@ static void open_plugin(app *a) {
   if (!plugin_open(&a->p, a->library, cl->context, cl->device, cl->queue)) return;
   divide(a);
   if (a->with_opencl && !share_buffers(a)) close_plugin(a);
+  if (a->with_dma_buf && !share_frame(a)) close_plugin(a);
 }
 
 static bool read_images(app *a) {
@@ -165,6 +177,8 @@ static bool read_arguments(app *a, char **argv) {
   for (argv++; *argv; argv++) {
     if (strcmp(*argv, "--opencl") == 0) {
       a->with_opencl = true;
+    } else if (strcmp(*argv, "--dma-buf") == 0) {
+      a->with_dma_buf = true;
     } else if (strcmp(*argv, "--plugin") == 0 && argv[1]) {
       a->library = *++argv;
     } else if (strcmp(*argv, "--own") == 0) {
@@ -176,14 +190,16 @@ static bool read_arguments(app *a, char **argv) {
       *file = *argv;
     }
   }
-  return a->images;
+  return a->images && !(a->with_opencl && a->with_dma_buf);
 }
 
 int main(int argc, char **argv) {
   static app a = {.library = "libclave_delegate.so"};
   (void)argc;
   if (!read_arguments(&a, argv)) {
-    fprintf(stderr, "usage: host_app [--plugin PATH] [--opencl] [--own OP]... WEIGHTS IMAGES\n");
+    fprintf(
+        stderr,
+        "usage: host_app [--plugin PATH] [--opencl | --dma-buf] [--own OP]... WEIGHTS IMAGES\n");
     return 2;
   }
   (void)signal(SIGINT, interrupt);
@@ -193,6 +209,7 @@ int main(int argc, char **argv) {
     good = name_images(&a);
     close_plugin(&a);
   }
+  frame_close(&a.planes);
   graph_destroy(&a.g);
   free(a.bytes);
   return good ? 0 : 1;

@@ -320,6 +320,10 @@ static clave_delegate_memory memory_of(const plugin *p, const graph *g, int inde
   const tensor *t = &g->tensors[index];
   clave_delegate_memory m = {.size = sizeof m, .memory = t->data};
   m.bytes = (size_t)tensor_elements(t, n) * sizeof *t->data;
+  if (p->dma_buf[index]) {
+    m.kind = CLAVE_DELEGATE_DMA_BUF;
+    m.fd = p->dma_buf[index];
+  }
   if (!p->memory[index]) return m;
   m.kind = CLAVE_DELEGATE_CL_MEM;
   m.memory = p->memory[index];

@@ -24,6 +24,7 @@ typedef struct plugin {
   part parts[MAX_NODES];
   int n_parts, part_of[MAX_NODES]; /* -1: the application runs the node */
   void *memory[MAX_TENSORS];       /* a cl_mem that holds the tensor; NULL: tensor.data does */
+  int dma_buf[MAX_TENSORS];        /* the descriptor of that; 0: it is the application's alone */
 } plugin;
 
 /* path: of libclave_delegate.so. context, device, queue: the application's own OpenCL, or NULL:

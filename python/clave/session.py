@@ -149,6 +149,10 @@ class Session:
         numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. Complex inputs and
         results are complex64 or complex128. bf16 and 8-bit floats have ml_dtypes' dtypes. Error (a RuntimeError)
         names the input, what it is and what it should be.
+
+        A run that fails may have changed state (the module's buffers), in part or with wrong values where data was bad,
+        such as an index; reset() begins anew. An error that is found before anything runs, such as an input's shape,
+        leaves state alone.
         """
         m = _method(self.program, method)
         name, owners = method.encode(), []

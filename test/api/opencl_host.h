@@ -44,7 +44,7 @@ static inline void find_on(cl_platform_id platform, const char *name) {
   host_platform = platform;
 }
 
-/* Whether there is a device; else says why not. */
+/* Whether there is a device; else says why not, and that nothing has passed. */
 static inline bool find_host_device(void) {
   clave_device_info info = {.size = sizeof info};
   info.index = -1;
@@ -60,7 +60,9 @@ static inline bool find_host_device(void) {
   if (info.index >= 0 && load_calls(dlopen("libOpenCL.so.1", RTLD_NOW)))
     right(cl.clGetPlatformIDs(16, platforms, &n));
   for (cl_uint i = 0; i < n && i < 16 && !host_device; i++) find_on(platforms[i], info.name);
-  if (!host_device) printf("skipped: %s\n", clave_devices_hint());
+  const char *hint = clave_devices_hint();
+  if (!host_device)
+    printf("skipped: %s\n0 passed, 0 failed\n", hint ? hint : "no OpenCL device of the host's");
   return host_device != NULL;
 }
 

@@ -107,7 +107,13 @@ static inline void make_graph(small_graph *s) {
   s->fields[2] = (clave_delegate_field){
       .name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &s->index[1]};
   s->node = (clave_delegate_node){"Softmax", "", s->fields, 3};
-  s->g = (clave_delegate_graph){sizeof s->g, &s->size, 1, s->tensors, 2, &s->node, 1};
+  s->g = (clave_delegate_graph){.size = sizeof s->g,
+                                .sizes = &s->size,
+                                .n_sizes = 1,
+                                .tensors = s->tensors,
+                                .n_tensors = 2,
+                                .nodes = &s->node,
+                                .n_nodes = 1};
 }
 
 static inline void spoil_graph(calls *c, small_graph *s) {

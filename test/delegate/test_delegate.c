@@ -1,5 +1,8 @@
 /* The plugin's table, payloads, and what a host does wrong (delegate/clave_delegate.h). Run from
  * the project's root. */
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include "clave_builder.h"
 #include "test/delegate/mnist.h"
 
@@ -260,6 +263,52 @@ static void test_handles(void **state) {
   expect(d.cancel(in), CLAVE_INVALID, "closed before");
 }
 
+/* Frames in shared memory, at an offset; its descriptors are the host's, and closed at once. */
+static void test_dma_buf(void **state) {
+  (void)state;
+  enum { BEFORE = 4096, ROOM = BEFORE + 4 * PIXELS };
+  static float want[CLASSES];
+  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
+  const int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_true(fd >= 0 && ftruncate(fd, 2 * ROOM) == 0);
+  char *frame = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  assert_true(frame != MAP_FAILED);
+  clave_delegate_handle in = new_mnist();
+  clave_delegate_memory m = {.size = sizeof m,
+                             .kind = CLAVE_DELEGATE_DMA_BUF,
+                             .fd = fd,
+                             .offset = BEFORE,
+                             .bytes = 4 * PIXELS};
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "is no dma-buf, nor shared memory");
+  assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  m.bytes--;
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "needs 3136 bytes, the memory has 3135");
+  m.bytes++;
+  m.offset = 2 * ROOM - 4;
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "do not lie in a dma-buf of");
+  m.offset = BEFORE;
+  fine(d.bind_input(in, NULL, 0, &x, &m));
+  m.offset = ROOM;
+  m.bytes = CLASSES * 4 - 1;
+  fine(d.bind_output(in, NULL, 0, &m));
+  expect(d.execute(in, NULL), CLAVE_INVALID, "has 40 bytes, there is room for 39");
+  m.bytes++;
+  fine(d.bind_output(in, NULL, 0, &m));
+  close(fd);
+  for (unsigned seed = 1; seed < 3; seed++) {
+    clave_tensor y;
+    fill((float *)(frame + BEFORE), PIXELS, seed);
+    classify_plainly((float *)(frame + BEFORE), 1, want);
+    fine(d.execute(in, NULL));
+    for (int i = 0; i < CLASSES; i++)
+      assert_float_equal(((float *)(frame + ROOM))[i], want[i], 1e-3f);
+    fine(d.result(in, NULL, 0, &y));
+    assert_true(!y.data && y.rank == 2);
+  }
+  fine(d.destroy(in));
+  munmap(frame, 2 * ROOM);
+}
+
 static void test_wrong_tensors(void **state) {
   (void)state;
   static float images[PIXELS], scores[CLASSES];
@@ -276,8 +325,9 @@ static void test_wrong_tensors(void **state) {
   m.kind = 7;
   expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "kind 7");
   m.kind = CLAVE_DELEGATE_DMA_BUF;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_UNSUPPORTED, "dma-buf");
-  expect(d.bind_output(in, NULL, 0, &m), CLAVE_UNSUPPORTED, "dma-buf");
+  m.fd = -1;
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");
+  expect(d.bind_output(in, NULL, 0, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");
   m.kind = CLAVE_DELEGATE_CL_MEM; /* of a device that is no OpenCL device */
   clave_status st = d.bind_input(in, NULL, 0, &x, &m);
   assert_non_null(st);
@@ -346,7 +396,8 @@ int main(void) {
       cmocka_unit_test(test_devices),          cmocka_unit_test(test_clv),
       cmocka_unit_test(test_bad_clv),          cmocka_unit_test(test_constants_by_name),
       cmocka_unit_test(test_copied_constants), cmocka_unit_test(test_handles),
-      cmocka_unit_test(test_wrong_tensors),    cmocka_unit_test(test_offsets),
+      cmocka_unit_test(test_dma_buf),          cmocka_unit_test(test_wrong_tensors),
+      cmocka_unit_test(test_offsets),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

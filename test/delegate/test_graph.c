@@ -91,6 +91,122 @@ static void test_graph(void **state) {
   }
 }
 
+/* y = sum + x, which sum becomes: a host's graph with state. */
+typedef struct counter {
+  float first[2];
+  const void *initial[3];
+  clave_delegate_tensor tensors[3];
+  clave_delegate_field add[3];
+  clave_delegate_node node;
+  clave_delegate_update update;
+  clave_delegate_graph g;
+} counter;
+
+static void init_counter(counter *c) {
+  static const uint32_t both[] = {0, 1};
+  static const clave_delegate_operand two[] = {{.source = CLAVE_DELEGATE_OPERAND_INPUT},
+                                               {.source = CLAVE_DELEGATE_OPERAND_INPUT, .i = 1}};
+  *c = (counter){
+      .first = {10, -5},
+      .tensors = {{"sum", CLAVE_SLOT_STATE, CLAVE_F32, 1, {2}, {0}, NULL},
+                  {"x", CLAVE_SLOT_INPUT, CLAVE_F32, 1, {2}, {0}, NULL},
+                  {"y", CLAVE_SLOT_OUTPUT, CLAVE_F32, 1, {2}, {0}, NULL}},
+      .add = {{.name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 2, .tensors = both},
+              {.name = "add",
+               .kind = CLAVE_DELEGATE_STEP,
+               .dtype = CLAVE_F32,
+               .n = 2,
+               .operands = two},
+              WRITES("out", 2)},
+      .node = {"Elementwise", "add", c->add, 3},
+      .update = {0, 2}};
+  c->initial[0] = c->first;
+  c->g = (clave_delegate_graph){.size = sizeof c->g,
+                                .tensors = c->tensors,
+                                .n_tensors = 3,
+                                .nodes = &c->node,
+                                .n_nodes = 1,
+                                .initial = c->initial,
+                                .updates = &c->update,
+                                .n_updates = 1};
+}
+
+static void expect_sums(clave_delegate_handle in, float a, float b) {
+  clave_tensor y;
+  fine(d.execute(in, NULL));
+  fine(d.result(in, NULL, 0, &y));
+  assert_float_equal(((float *)y.data)[0], a, 0);
+  assert_float_equal(((float *)y.data)[1], b, 0);
+}
+
+/* States begin with what the host says, again after a reset, and become what it says; in graphs of
+ * the first release, which say nothing, they are zeros and stay. */
+static void test_initial_state(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    const bool copy = way == 1, old = way == 2, none = way == 3;
+    counter *c = malloc(sizeof *c);
+    init_counter(c);
+    clave_delegate_handle p;
+    const clave_delegate_payload payload = {
+        .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &c->g, .copy = copy};
+    if (old) c->g.size = offsetof(clave_delegate_graph, initial);
+    if (none) c->initial[0] = NULL;
+    fine(d.load(&payload, &p));
+    if (copy) memset(c, 0xAA, sizeof *c);
+    clave_delegate_handle in = create(p), other = create(p);
+    static float x[] = {1, 2};
+    const clave_tensor value = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){2}, x);
+    const float a = old || none ? 0 : 10, b = old || none ? 0 : -5, more = old ? 0 : 1;
+    fine(d.set_input(in, NULL, 0, &value));
+    fine(d.set_input(other, NULL, 0, &value));
+    expect_sums(in, a + 1, b + 2);
+    expect_sums(in, a + 1 + more, b + 2 + 2 * more);
+    expect_sums(other, a + 1, b + 2);
+    fine(d.reset(in));
+    expect_sums(in, a + 1, b + 2);
+    fine(d.destroy(in));
+    fine(d.destroy(other));
+    fine(d.unload(p));
+    free(c);
+  }
+}
+
+static void test_bad_initial_state(void **state) {
+  (void)state;
+  static const clave_delegate_size sizes[] = {{"n", 1, 2}};
+  counter c;
+  clave_delegate_handle p;
+  clave_delegate_answer a[1];
+  const clave_delegate_payload payload = {
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &c.g};
+  init_counter(&c);
+  c.initial[1] = c.first;
+  expect(d.load(&payload, &p), CLAVE_INVALID,
+         "it has a first value, and is no state; tensor 1 of the graph");
+  init_counter(&c);
+  c.g.sizes = sizes;
+  c.g.n_sizes = 1;
+  for (int i = 0; i < 3; i++) c.tensors[i].sizes[0] = 1;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "it has a first value, and dimension 0 is open");
+  init_counter(&c);
+  c.update.tensor = 3;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "number 3 of 3; update 0 of the graph");
+  init_counter(&c);
+  c.update.state = 1;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "payload");
+  init_counter(&c);
+  c.tensors[0].dtype = CLAVE_I32;
+  c.initial[0] = NULL;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "payload");
+  init_counter(&c);
+  c.g.updates = NULL;
+  expect(d.load(&payload, &p), CLAVE_INVALID, "updates is NULL, with 1 of them");
+  init_counter(&c);
+  fine(d.query(device, &c.g, a));
+  assert_true(a[0].supported);
+}
+
 static void test_query(void **state) {
   (void)state;
   sample s;
@@ -182,6 +298,8 @@ static void test_bad_graphs(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_graph),
+      cmocka_unit_test(test_initial_state),
+      cmocka_unit_test(test_bad_initial_state),
       cmocka_unit_test(test_query),
       cmocka_unit_test(test_query_of_a_program),
       cmocka_unit_test(test_bad_graphs),

@@ -103,6 +103,8 @@ def test_host_app_divides_its_graph(host_app):
     assert "runs 44 of 56 nodes in 11 parts on" in host_app("--own", "add", "--own", "mean")
     assert "runs 54 of 56 nodes in 1 part on" in host_app("--opencl")
     assert "runs 35 of 56 nodes in 20 parts on" in host_app("--opencl", "--own", "conv")
+    said = host_app("--dma-buf")
+    assert "runs 54 of 56 nodes in 1 part on" in said and "without clave" not in said
 
 
 @needs_data

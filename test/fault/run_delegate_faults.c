@@ -73,7 +73,10 @@ static clave_status load_graph(life *l) {
   const clave_delegate_size size = {"n", 1, 4};
   const clave_delegate_tensor tensors[] = {
       {"x", CLAVE_SLOT_INPUT, CLAVE_F32, 2, {0, CLASSES}, {1}, NULL},
-      {"y", CLAVE_SLOT_OUTPUT, CLAVE_F32, 2, {0, CLASSES}, {1}, NULL}};
+      {"y", CLAVE_SLOT_OUTPUT, CLAVE_F32, 2, {0, CLASSES}, {1}, NULL},
+      {"s", CLAVE_SLOT_STATE, CLAVE_F32, 1, {2}, {0}, NULL}};
+  static const float first[] = {1, 2};
+  static const void *const initial[] = {NULL, NULL, first};
   const clave_delegate_field fields[] = {
       {.name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 1, .tensors = &index[0]},
       {.name = "relu",
@@ -83,7 +86,7 @@ static clave_status load_graph(life *l) {
        .operands = &operand},
       {.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &index[1]}};
   const clave_delegate_node node = {"Elementwise", "relu", fields, 3};
-  const clave_delegate_graph g = {sizeof g, &size, 1, tensors, 2, &node, 1};
+  const clave_delegate_graph g = {sizeof g, &size, 1, tensors, 3, &node, 1, initial, NULL, 0};
   const clave_delegate_payload p = {.size = sizeof p,
                                     .format = CLAVE_DELEGATE_GRAPH,
                                     .graph = &g,

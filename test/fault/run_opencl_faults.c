@@ -4,8 +4,12 @@
  *
  * PROGRAM: as for run_api_faults. The host's own calls go past the stub: they neither fail nor
  * count. */
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "clave_host.h"
 #include "clave_opencl.h"
 #include "test/fault/net.h"
 
@@ -27,6 +31,8 @@ static struct {
   cl_command_queue queue;
   cl_mem inputs[MAX_INPUTS];
   cl_mem output, seen; /* the output is closed to the host, which sees a copy */
+  int shared;          /* memory as a dma-buf's: (MAX_INPUTS + 1, ROOM), the output last */
+  char *mapped;
 } host;
 
 typedef struct life {
@@ -87,6 +93,15 @@ static cl_mem make_buffer(cl_mem_flags flags) {
   return m;
 }
 
+static void make_shared(void) {
+  const off_t bytes = (MAX_INPUTS + 1) * ROOM;
+  host.shared = memfd_create("dma_buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (host.shared < 0 || ftruncate(host.shared, bytes) != 0) abort();
+  if (fcntl(host.shared, F_ADD_SEALS, F_SEAL_SHRINK) != 0) abort();
+  host.mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, host.shared, 0);
+  if (host.mapped == MAP_FAILED) abort();
+}
+
 static void open_host(void) {
   cl_int code;
   if (!load_calls(open_driver()) || !find_device()) {
@@ -98,6 +113,7 @@ static void open_host(void) {
   for (int i = 0; i < MAX_INPUTS; i++) host.inputs[i] = make_buffer(CL_MEM_READ_ONLY);
   host.output = make_buffer(CL_MEM_HOST_NO_ACCESS);
   host.seen = make_buffer(CL_MEM_READ_WRITE);
+  make_shared();
 }
 
 static size_t bytes_of(const clave_tensor *t) {
@@ -126,6 +142,31 @@ static clave_status bind_all(clave_session *s, const clave_tensors *data) {
 static clave_status run_bound(clave_session *s, const clave_tensors *data) {
   TRY(bind_all(s, data));
   return clave_session_run(s, "forward");
+}
+
+/* As run_bound, in the shared memory. */
+static clave_status run_shared(clave_session *s, const clave_tensors *data) {
+  clave_tensor t;
+  char name[32];
+  size_t at = 0;
+  memset(host.mapped + MAX_INPUTS * ROOM, 0xff, ROOM);
+  for (uint32_t i = 0;
+       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++) {
+    memcpy(host.mapped + at + OFFSET, t.data, bytes_of(&t));
+    TRY(clave_session_bind_input_dma_buf(s, "forward", i, &t, host.shared, at + OFFSET));
+    at += ROOM;
+  }
+  TRY(clave_session_bind_output_dma_buf(s, "forward", 0, host.shared, MAX_INPUTS * ROOM + OFFSET,
+                                        ROOM - OFFSET));
+  return clave_session_run(s, "forward");
+}
+
+static bool right_shared(const clave_tensors *data) {
+  clave_tensor want, got;
+  if (!clave_tensors_find(data, "out.0.0", &want)) return false;
+  got = want;
+  got.data = host.mapped + MAX_INPUTS * ROOM + OFFSET;
+  return same_values(&got, &want);
 }
 
 /* What the host finds in its buffer. */
@@ -160,6 +201,8 @@ static clave_status run_life(void *ctx) {
   TRY(run_bound(l->session, l->data));
   TRY(clave_session_observe(l->session, NULL, NULL));
   TRY(clave_session_create(l->program, l->device, NULL, &l->other));
+  TRY(run_shared(l->other, l->data));
+  TRY(clave_session_reset(l->other));
   TRY(run_bound(l->other, l->data));
   TRY(clave_session_bind_output_mem(l->session, "forward", 0, NULL, 0, 0));
   TRY(clave_session_run(l->session, "forward"));
@@ -170,6 +213,7 @@ static clave_status run_life(void *ctx) {
 static const char *wrong_life(void *ctx) {
   const life *l = ctx;
   if (!right_output(l->session, l->data)) return "the output in the session's memory is wrong";
+  if (!right_shared(l->data)) return "the output in the dma-buf is wrong";
   return right_buffer(l->data) ? NULL : "the output in the host's buffer is wrong";
 }
 

@@ -126,6 +126,13 @@ def test_cmake_finds_it(folder, root, target):
     assert "0.1.0" in run("cmake", "-S", project, "-B", project / "c", where, env=env, as_user=True, code=1)
 
 
+def test_it_carries_what_builds_the_backend_for_executorch(root):
+    folder = root / "usr/share/clave"
+    assert {"delegate/executorch/backend.cc", "delegate/clave_delegate.h", "include/clave.h"} <= set(files(folder))
+    said = run(folder / "delegate/executorch/build.sh", folder, "out.so", as_user=True, code=1)
+    assert "no package of ExecuTorch 1.5 or later" in said
+
+
 def test_shells_read_their_completions(root):
     assert run("zsh", "-n", root / "usr/share/zsh/vendor-completions/_clave") == ""
     assert run("fish", "-n", root / "usr/share/fish/vendor_completions.d/clave.fish") == ""

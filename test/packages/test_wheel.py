@@ -61,12 +61,21 @@ def test_what_it_holds(wheel):
     assert wheel.name.startswith("clave-") and "-py3-none-manylinux_2_" in wheel.name, wheel.name
     assert wheel.stat().st_size <= 6 * MEGABYTE
     names = {name.rpartition("clave/")[2] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {"libclave.so", "clave", "py.typed", "_generated/serialize.py", "licenses/libpcre2-dev.txt"} <= names
+    assert {
+        "libclave.so",
+        "libclave_delegate.so",
+        "clave",
+        "py.typed",
+        "executorch/native/include/clave.h",
+        "_generated/serialize.py",
+        "licenses/libpcre2-dev.txt",
+    } <= names
 
 
 def test_it_needs_libc_alone(installed):
     package = next((installed[0].parent.parent / "lib").glob("python*/site-packages/clave"))
-    for name, needed in (("libclave.so", set()), ("clave", {"libclave.so"})):
+    ours = {"libclave.so"}
+    for name, needed in (("libclave.so", set()), ("libclave_delegate.so", ours), ("clave", ours)):
         said = run("readelf", "-d", package / name)
         wanted = {line.split("[")[1].rstrip("]") for line in said.splitlines() if "(NEEDED)" in line}
         assert wanted - {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"} == needed
@@ -96,6 +105,35 @@ def test_without_a_loader_it_says_what_to_install(folder, installed):
     assert "install the package ocl-icd-libopencl1" in run(installed[0], "-c", program, env=env, as_user=ANYBODY)
     listed = "import clave; print([d['kind'] for d in clave.devices()])"
     assert "['cpu']" in run(installed[0], "-c", listed, env=env, as_user=ANYBODY)
+
+
+EXECUTORCH = ROOT / ".venv-executorch/bin/python"
+LOWER_AND_RUN = """
+import torch, clave
+from executorch.exir import to_edge_transform_and_lower
+from executorch.runtime import Runtime
+from clave.executorch import ClavePartitioner
+assert not clave.__file__.startswith({root!r})
+x = torch.rand(2, 3) - 0.5
+edge = to_edge_transform_and_lower(torch.export.export(torch.nn.ReLU(), (x,)), partitioner=[ClavePartitioner()])
+file = edge.to_executorch().buffer
+(y,) = Runtime.get().load_program(file).load_method("forward").execute((x,))
+assert b"ClaveBackend" in file and torch.equal(y, x.relu())
+print("the same")
+"""
+
+
+@pytest.mark.by_turn(4)
+@pytest.mark.skipif(not EXECUTORCH.exists(), reason="no ExecuTorch is installed (ci/venv executorch)")
+def test_executorch_beside_it(folder, wheel, python):
+    """In an environment that has it: the library for its version is built at the first import, once."""
+    site = folder / "beside"
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel)
+    env = bare(PYTHONPATH=str(site), CLAVE_CACHE_DIR=str(folder / "cache"), CLAVE_DEVICE="cpu")
+    program = LOWER_AND_RUN.format(root=str(ROOT))
+    first, again = (run(EXECUTORCH, "-W", "ignore", "-c", program, env=env) for _ in range(2))
+    assert "the same" in first and "note: building libclave_executorch.so for ExecuTorch" in first
+    assert "the same" in again and "note: building" not in again
 
 
 def test_removing_it_leaves_nothing(installed):

@@ -22,6 +22,41 @@ def test_mutated_buffers_are_state():
             session.reset()
 
 
+class Picks(nn.Module):
+    """Adds x[i] to its sum: an index that is none is bad data in a run that changes state."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sum", torch.ones(4))
+
+    def forward(self, x, i):
+        self.sum.add_(x[i].sum(0))
+        return self.sum * 1, x[i]
+
+
+@pytest.mark.parametrize("device", ("cpu", "opencl"))
+def test_state_after_a_run_that_failed(device):
+    """What is found before anything runs leaves it alone; after bad data it is any, until a reset, and the session goes
+    on."""
+    if device == "opencl" and not any(d["kind"] == "opencl" for d in clave.devices()):
+        pytest.skip("no OpenCL device")
+    module, x, right = Picks(), torch.rand(3, 4), torch.tensor([2, 0])
+    session = clave.Session(clave.export(copy.deepcopy(module), (x, right)), device)
+    same(session(x, right), module(x, right))
+    with pytest.raises(clave.Error, match="input 0"):
+        session.run(x[:, :2], right)
+    with pytest.raises(clave.Error, match="F32"):
+        session.run(x.long(), right)
+    same(session(x, right), module(x, right))
+    for _ in range(2):
+        with pytest.raises(clave.Error, match="index 7"):
+            session.run(x, torch.tensor([1, 7]))
+        session.reset()
+        fresh = Picks()
+        for _ in range(2):
+            same(session(x, right), fresh(x, right))
+
+
 def test_a_changed_parameter_is_state():
     module = nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Linear(4, 2)).eval()
     rows = [torch.tensor([2, 5, 2]), torch.tensor([8, 5, 0]), torch.tensor([2, 5, 2])]

@@ -19,6 +19,10 @@ HOOKED = (  # stub.c changes their answers
     "clGetKernelWorkGroupInfo",
     "clEnqueueNDRangeKernel",
     "clGetEventProfilingInfo",
+    "clCreateBufferWithProperties",
+    "clGetExtensionFunctionAddressForPlatform",
+    "clSetKernelArg",
+    "clReleaseKernel",
 )
 
 
@@ -41,7 +45,7 @@ def parameter_name(parameter):
 
 def object_class(name):
     """Which of stub.c's object counts a function changes, and by how much."""
-    name = re.sub(r"^clCreate(Sub)?Buffer$|^clCreateImage\w*$|^clCreatePipe$", "clCreateMemObject", name)
+    name = re.sub(r"^clCreate(Sub)?Buffer\w*$|^clCreateImage\w*$|^clCreatePipe$", "clCreateMemObject", name)
     for verb, change in (("Create", 1), ("Retain", 1), ("Release", -1)):
         found = re.match(rf"cl{verb}(CommandQueue|Context|MemObject|Program|Kernel|UserEvent|Event)", name)
         if found and not name.startswith("clCreateKernelsInProgram"):
@@ -67,6 +71,9 @@ def wrapper(result, name, parameters):
         lines += [f'  cl_int code = stub_call("{name}");', f"  if (code) {fail}"]
     else:
         lines += [f'  (void)stub_call("{name}");']
+    if name.startswith("clEnqueue"):
+        memory = [names[i] for i, p in enumerate(parameters) if re.fullmatch(r"cl_mem\s+\w+", p)]
+        lines += [f"  code = refuse_memory({m});\n  if (code) {fail}" for m in memory]
     call = f"hook_{name}(real, {arguments})" if name in HOOKED else f"real({arguments})"
     lines.append(f"  {result} answer = {call};")
     good = "answer" if pointer_result else "answer == CL_SUCCESS"

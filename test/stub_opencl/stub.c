@@ -23,11 +23,14 @@
  *                           where it is given a host pointer
  *   CLAVE_STUB_NO_FP64=1    the device lacks doubles
  *   CLAVE_STUB_NO_FP16=1    the device lacks halves
+ *   CLAVE_STUB_GPU=1        the device says that it is a GPU
+ *   CLAVE_STUB_DMA_BUF=khr  the device imports dma-bufs, by one extension or (=arm) another, see
+ *                           dma_buf.h
  *   CLAVE_STUB_CLOCK=N      times of events are N seconds later
  *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
  *
  * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_calls() and
- * stub_live() count calls and live objects. */
+ * stub_live() count calls and live objects; dma_buf.h's count what is imported. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_0_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -84,6 +87,8 @@ static void load_real(const char *name, void *function, size_t size) {
   memcpy(function, &f, size);
 }
 
+#include "test/stub_opencl/dma_buf.h"
+
 /* ---- answers that are changed */
 
 static cl_int hook_clGetPlatformIDs(cl_int (*real)(cl_uint, cl_platform_id *, cl_uint *), cl_uint n,
@@ -99,6 +104,17 @@ static void drop_extension(char *list, const char *word) {
   if (at) memset(at, ' ', strlen(word));
 }
 
+/* Appends words to a list of extensions that has `size` bytes. */
+static void add_extensions(char *list, size_t size, const char *words) {
+  if (strlen(list) + strlen(words) < size) strcat(list, words);
+}
+
+/* Of extensions that the device gets: how much longer its list is. */
+static const char *added_extensions(void) {
+  if (imports_by("khr")) return " cl_khr_external_memory cl_khr_external_memory_dma_buf ";
+  return imports_by("arm") ? " cl_arm_import_memory cl_arm_import_memory_dma_buf " : "";
+}
+
 /* No size of a work-group beyond what the variable says. */
 static void bound_sizes(const char *variable, size_t *sizes, size_t count) {
   size_t most = (size_t)number_of(variable, LONG_MAX);
@@ -107,6 +123,9 @@ static void bound_sizes(const char *variable, size_t *sizes, size_t count) {
 }
 
 static void change_info(cl_device_info what, size_t size, void *value) {
+  const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+  if (what == CL_DEVICE_TYPE && number_of("CLAVE_STUB_GPU", 0)) memcpy(value, &gpu, sizeof gpu);
+  if (what == CL_DEVICE_EXTENSIONS) add_extensions(value, size, added_extensions());
   cl_bool no = CL_FALSE;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_MAX_ALLOC", 0);
   cl_device_fp_config none = 0;
@@ -136,6 +155,8 @@ static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, 
                                    cl_device_id device, cl_device_info what, size_t size,
                                    void *value, size_t *size_ret) {
   cl_int code = real(device, what, size, value, size_ret);
+  if (code == CL_SUCCESS && size_ret && what == CL_DEVICE_EXTENSIONS)
+    *size_ret += strlen(added_extensions());
   if (code == CL_SUCCESS && value) change_info(what, size, value);
   return code;
 }
@@ -191,6 +212,8 @@ static cl_int hook_clEnqueueNDRangeKernel(
   bound_sizes("CLAVE_STUB_KERNEL_GROUP", &most, 1);
   for (cl_uint i = 0; local && i < dims; i++) items *= local[i];
   if (items > most) return CL_INVALID_WORK_GROUP_SIZE;
+  cl_int refused = refuse_kernel(kernel);
+  if (refused) return refused;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
   if (limit && local_memory_of(kernel, queue) > limit) return CL_OUT_OF_RESOURCES;
   return real(queue, kernel, dims, offset, global, local, n_waits, waits, event);
@@ -227,6 +250,7 @@ __attribute__((destructor)) static void write_log(void) {
   if (!f) return;
   fprintf(f, "calls %ld\n", n_calls);
   for (int i = 0; i < N_OBJECTS; i++) fprintf(f, "%s %ld\n", object_names[i], live[i]);
+  if (violations) fprintf(f, "violations %ld\n", violations);
   fclose(f);
 }
 

@@ -4,13 +4,14 @@ edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner
 Path("model.pte").write_bytes(edge.to_executorch().buffer)
 outputs = Runtime.get().load_program("model.pte").load_method("forward").execute((x,))
 
-Needs the packages torch and executorch 1.5. Importing this registers the backend with ExecuTorch's Python runtime, if
-the library that runs .pte files is here; else `register()` says why not, and files can be made but not run.
+Needs the packages torch and executorch 1.5. Importing this registers the backend with ExecuTorch's Python runtime. The
+library that runs .pte files is built at the first import, by a C++ compiler; where that cannot be a note, and
+`register()`, say why, and files can be made but not run.
 """
 
 from __future__ import annotations
 
-import contextlib
+import sys
 
 from clave.errors import Error
 from clave.executorch.backend import ClaveBackend
@@ -19,5 +20,7 @@ from clave.executorch.runtime import last_error, register
 
 __all__ = ["ClaveBackend", "ClavePartitioner", "last_error", "register"]
 
-with contextlib.suppress(Error):  # exporting needs no runtime
+try:
     register()
+except Error as e:  # exporting needs no runtime
+    print(f"clave: note: .pte files can be made here, but not run: {e}", file=sys.stderr)

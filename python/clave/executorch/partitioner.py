@@ -52,7 +52,8 @@ class ClavePartitioner(Partitioner):
     changes are the same state in all methods that have one of that name, as a KV cache is in prefill and decode; else
     each method has its own. external_data: weights go to a file of this name (.ptd) beside the .pte.
 
-    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels, or the next partitioner, are to run.
+    leave: ops (torch.ops.aten.sin, or overloads) that ExecuTorch's kernels, or the next partitioner, are to run; of one
+    that ExecuTorch decomposes all that it becomes.
 
     clave.Error: a value that cannot be meant so.
     """
@@ -77,6 +78,7 @@ class ClavePartitioner(Partitioner):
         self.delegation_spec = DelegationSpec(ClaveBackend.__name__, settings.specs())
         self.refused: dict[str, str] = {}
         self._leave = frozenset(_overloads(leave))
+        self._left_names = frozenset(map(str, self._leave))
         self._kept: tuple[Any, list[OpOverload]] = (lambda: None, [])  # of the last program that was asked about
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
@@ -95,12 +97,27 @@ class ClavePartitioner(Partitioner):
             graph, copies = in_torch(exported_program)
             left = claims.refused(graph)
         reasons = {node: left[copy] for node, copy in copies.items() if copy in left}
-        reasons |= {node: _ASKED for node, copy in copies.items() if copy.target in self._leave}
+        reasons |= {node: _ASKED for node, copy in copies.items() if self._is_to_be_left(node, copy)}
         tags = _tag(exported_program, reasons)
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
         return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
+
+    def _is_to_be_left(self, node: Node, in_torch: Node) -> bool:
+        """By its op, or that of the model's own node that it was decomposed from."""
+        if node.op != "call_function":
+            return False
+        return in_torch.target in self._leave or not self._left_names.isdisjoint(_origins(node))
+
+
+def _origins(node: Node) -> Iterator[str]:
+    """The ops of the nodes that it was made of, as torch.export notes them: "aten.linear.default"."""
+    sources = list(node.meta.get("from_node", ()))
+    while sources:
+        source = sources.pop()
+        yield source.target
+        sources.extend(source.from_node)
 
 
 def _overloads(ops: Iterable[Any]) -> Iterator[OpOverload]:

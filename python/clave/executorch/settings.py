@@ -28,9 +28,8 @@ class Settings:
         """Error: a value that cannot be meant so."""
         for f in dataclasses.fields(self):
             value, wanted = getattr(self, f.name), _TYPES[str(f.type)]
-            if value is None or (type(value) is wanted and value != "" and not (wanted is int and value < 1)):
-                continue
-            raise Error(f"{f.name}={value!r}, expected {_TOLD[wanted]}")
+            if value is not None and not _is_right(f.name, value, wanted):
+                raise Error(f"{f.name}={value!r}, expected {_told(f.name, wanted)}")
         if self.quantize is not None:
             parse(self.quantize)
 
@@ -50,10 +49,23 @@ class Settings:
 
 
 _TYPES = {"bool": bool, "int | None": int, "str | None": str}
-_TOLD = {bool: "True or False", int: "a whole number from 1 on", str: "a text"}
+_MOST = {"n_threads": 1024, "memory_budget": 2**64 - 1}  # as the library takes them
+
+
+def _is_right(name: str, value: object, wanted: type) -> bool:
+    if type(value) is int and wanted is int:
+        return 1 <= value <= _MOST[name]
+    return type(value) is wanted and value != ""
+
+
+def _told(name: str, wanted: type) -> str:
+    return f"a whole number from 1 to {_MOST[name]}" if wanted is int else _TOLD[wanted]
+
+
+_TOLD = {bool: "True or False", str: "a text"}
 
 
 def _read(text: str, wanted: type, name: str) -> bool | int | str:
-    if wanted is not str and not text.isdigit():
-        raise Error(f"compile spec {name!r} is {text!r}, expected {_TOLD[wanted]}")
+    if wanted is not str and not text.isdecimal():
+        raise Error(f"compile spec {name!r} is {text!r}, expected {_told(name, wanted)}")
     return text if wanted is str else wanted(int(text))

@@ -185,7 +185,10 @@ def test_data_errors_have_a_text():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"n_threads": 0}, "n_threads=0, expected a whole number from 1 on"),
+        ({"n_threads": 0}, "n_threads=0, expected a whole number from 1 to 1024"),
+        ({"n_threads": 1025}, "n_threads=1025, expected a whole number from 1 to 1024"),
+        ({"n_threads": True}, "n_threads=True, expected a whole number"),
+        ({"memory_budget": 2**64}, f"memory_budget={2**64}, expected a whole number from 1 to {2**64 - 1}"),
         ({"device": ""}, "device='', expected a text"),
         ({"fast": "yes"}, "fast='yes', expected True or False"),
         ({"quantize": "int9"}, "quantize='int9', expected int2 to int8"),
@@ -195,6 +198,29 @@ def test_data_errors_have_a_text():
 def test_settings_that_cannot_be_meant(settings, said):
     with pytest.raises(clave.Error, match=said):
         ClavePartitioner(**settings)
+
+
+@pytest.mark.by_turn(9)
+def test_ops_that_executorch_decomposes_are_left_as_what_they_become():
+    """torch's linear, which ExecuTorch has as a transposed weight and addmm; the other layers are not touched."""
+    net = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Softmax(-1))
+    own = ["aten.addmm.default", "aten.permute_copy.default"]
+    parts = check(net, (torch.rand(3, 8),), own=own, leave=[torch.ops.aten.linear])
+    assert ops_in(parts[0]) == ["Elementwise", "Softmax"]
+    _, partitioner = lower(net, (torch.rand(3, 8),), leave=[torch.ops.aten.linear.default])
+    assert set(partitioner.refused.values()) == {"the partitioner was told to leave it"}
+    assert len(partitioner.refused) == 2
+
+
+@pytest.mark.by_turn(9)
+def test_complex_numbers_are_left():
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    check(Of(lambda x: torch.view_as_real(x) * 2), (x,), own=["aten.view_as_real_copy.default"])
+
+
+@pytest.mark.by_turn(9)
+def test_the_largest_settings_are_taken():
+    check(Of(lambda x: x * 2), (torch.rand(3),), device="cpu", n_threads=1024, memory_budget=2**64 - 1)
 
 
 @pytest.mark.by_turn(9)

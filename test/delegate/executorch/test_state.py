@@ -176,6 +176,26 @@ def test_methods_have_state_of_their_own_where_nothing_is_said():
 
 
 @pytest.mark.by_turn(9)
+@pytest.mark.parametrize("shared", (False, True))
+def test_a_method_that_is_loaded_again(shared):
+    """It begins anew though another method is there all the time, unless the two share what it changes."""
+
+    def methods():
+        return {name: export(Counts(added), (torch.zeros(4),)) for name in ("one", "two")}
+
+    edge, _ = lower(methods(), share_mutable_buffers=shared)
+    program, x, first = load_program(edge)._program, (torch.rand(4),), Counts(added)  # which keeps no methods itself
+    begun, then, third = (first(*x) for _ in range(3))
+    stays = program.load_method("two")
+    one = program.load_method("one")
+    assert_same(one(x), begun)
+    del one
+    again = program.load_method("one")
+    assert_same(again(x), then if shared else begun)
+    assert_same(stays(x), third if shared else begun)
+
+
+@pytest.mark.by_turn(9)
 def test_buffers_that_are_not_alike_are_not_shared():
     x = (torch.rand(4),)
     other = Counts(added)

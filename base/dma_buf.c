@@ -1,0 +1,110 @@
+/* dma-bufs: told from other files, mapped, and synchronised with the host. */
+#include "base/dma_buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Of linux/dma-buf.h and linux/magic.h, which not every C library's headers come with. */
+#define SYNC_REQUEST _IOW('b', 0, uint64_t)
+enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4, DMA_BUF_FILES = 0x444d4142 };
+
+static clave_status failed(int fd, const char *call) {
+  const int error = errno;
+  if (error == ENOMEM) return status_no_memory();
+  return status_new(STATUS_IO, "dma-buf %d: %s: %s", fd, call, strerror(error));
+}
+
+static int synchronise(int fd, uint64_t flags) {
+  for (;;) {
+    if (ioctl(fd, SYNC_REQUEST, &flags) == 0) return 0;
+    if (errno != EINTR && errno != EAGAIN) return -1;
+  }
+}
+
+/* ---------------------------------------------------------------- what it is */
+
+/* A device's request of that number could mean anything: only other files are asked. */
+static bool may_be_asked(mode_t mode) {
+  return !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
+}
+
+static bool is_dma_buf(int fd) {
+  return synchronise(fd, SYNC_READ) == 0 && synchronise(fd, SYNC_READ | SYNC_END) == 0;
+}
+
+static bool cannot_shrink(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
+static clave_status find_kind(int fd, const struct stat *s, dma_buf *out) {
+  struct statfs files;
+  out->is_synchronised = may_be_asked(s->st_mode) && is_dma_buf(fd);
+  if (out->is_synchronised) {
+    out->is_distinct = fstatfs(fd, &files) == 0 && files.f_type == DMA_BUF_FILES;
+    return NULL;
+  }
+  out->is_distinct = true;
+  if (S_ISREG(s->st_mode) && cannot_shrink(fd)) return NULL;
+  return INVALID(
+      "descriptor %d is no dma-buf, nor shared memory that cannot shrink (a memfd with "
+      "F_SEAL_SHRINK)",
+      fd);
+}
+
+/* Before Linux 5.3 a dma-buf says its size to lseek alone, which moves nothing. */
+static clave_status find_size(int fd, const struct stat *s, dma_buf *out) {
+  off_t size = s->st_size;
+  if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);
+  if (size < 0) return failed(fd, "lseek");
+  out->size = (size_t)size;
+  return NULL;
+}
+
+clave_status dma_buf_open(int fd, dma_buf *out) {
+  struct stat s;
+  *out = (dma_buf){0};
+  if (fd < 0) return INVALID("descriptor %d of a dma-buf is negative", fd);
+  if (fstat(fd, &s) != 0) return failed(fd, "fstat");
+  TRY(find_kind(fd, &s, out));
+  TRY(find_size(fd, &s, out));
+  out->id[0] = s.st_dev;
+  out->id[1] = s.st_ino;
+  out->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (out->fd < 0) return failed(fd, "fcntl");
+  out->is_open = true;
+  return NULL;
+}
+
+void dma_buf_close(dma_buf *b) {
+  if (!b->is_open) return;
+  if (b->data) (void)munmap(b->data, b->size);
+  (void)close(b->fd);
+  *b = (dma_buf){0};
+}
+
+/* ---------------------------------------------------------------- the host's side */
+
+clave_status dma_buf_map(dma_buf *b, bool writable) {
+  const int how = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void *data = mmap(NULL, b->size, how, MAP_SHARED, b->fd, 0);
+  if (data == MAP_FAILED) return failed(b->fd, "mmap");
+  b->data = data;
+  b->is_writable = writable;
+  return NULL;
+}
+
+static clave_status change_access(const dma_buf *b, uint64_t end) {
+  if (!b->is_synchronised) return NULL;
+  const uint64_t how = b->is_writable ? SYNC_READ | SYNC_WRITE : SYNC_READ;
+  return synchronise(b->fd, how | end) == 0 ? NULL : failed(b->fd, "DMA_BUF_IOCTL_SYNC");
+}
+
+clave_status dma_buf_begin(const dma_buf *b) { return change_access(b, 0); }
+clave_status dma_buf_end(const dma_buf *b) { return change_access(b, SYNC_END); }

@@ -1,0 +1,22 @@
+#!/bin/sh
+# build.sh EXECUTORCH OUT [LIBRARIES]: libclave_executorch.so as OUT, of the sources beside this file, for ExecuTorch's Python package in
+# the folder EXECUTORCH: it promises no binary interface, so each version of it wants a library of its own. LIBRARIES: the folder of
+# libclave_delegate.so and libclave.so; without it they are where the linker looks. CXX, CXXFLAGS: a compiler of C++17 and its flags.
+set -eu
+[ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: build.sh EXECUTORCH OUT [LIBRARIES]" >&2; exit 2; }
+theirs=$1 out=$2 libraries=${3-}
+here=$(cd "$(dirname "$0")" && pwd)
+ours=$(dirname "$(dirname "$here")")
+[ -e "$theirs/include/executorch/runtime" ] || { echo "$theirs: no package of ExecuTorch 1.5 or later with its headers" >&2; exit 1; }
+command -v ${CXX:-c++} >/dev/null || { echo "${CXX:-c++}: no C++ compiler is installed (Debian: g++)" >&2; exit 1; }
+version=$(cd "$theirs/.." && echo executorch-*.dist-info)
+version=${version#executorch-} version=${version%.dist-info}
+[ "$version" != "*" ] || version=unknown
+set -- "$here"/*.cc "-L$theirs/lib" "-Wl,-rpath,$theirs/lib"
+[ -z "$libraries" ] || set -- "$@" "-L$libraries" "-Wl,-rpath,$libraries"
+# shellcheck disable=SC2086
+exec ${CXX:-c++} -std=c++17 -O2 ${CXXFLAGS-} -fPIC -shared -fvisibility=hidden -w \
+  -DC10_USING_CUSTOM_GENERATED_MACROS -DET_EVENT_TRACER_ENABLED "-DCLAVE_EXECUTORCH_VERSION=\"$version\"" \
+  "-I$ours" "-I$ours/include" "-I$ours/delegate" \
+  -isystem "$theirs/include" -isystem "$theirs/include/executorch/runtime/core/portable_type/c10" \
+  -Wl,-z,defs -Wl,-soname,libclave_executorch.so -o "$out" "$@" -lclave_delegate -lclave -lexecutorch

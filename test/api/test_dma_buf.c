@@ -1,0 +1,399 @@
+/* Inputs and outputs in dma-bufs (clave_host.h): in shared memory, which devices of the host map,
+ * and which the stub OpenCL imports where CLAVE_STUB_DMA_BUF says so. */
+#include <cmocka.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "clave_builder.h"
+#include "clave_host.h"
+#include "test/api/expect.h"
+
+enum { WIDTH = 96, MOST = 700, ROW = WIDTH * 4, BYTES = 2 * MOST * ROW };
+
+static const char *device_name;
+static clave_program *program;
+static clave_device *device;
+
+/* x (rows, WIDTH) -> y = softmax(x), z = softmax(y), n = rows */
+static clave_program *make_program(void) {
+  const int64_t shape[] = {0, WIDTH};
+  clave_builder *b;
+  clave_program *out;
+  good(clave_builder_create(&b));
+  const clave_id rows = clave_builder_value(b, "rows", CLAVE_I64, 0, MOST), values[] = {rows, 0};
+  clave_id t[3];
+  const char *names[] = {"x", "y", "z"};
+  for (int i = 0; i < 3; i++)
+    t[i] = clave_builder_tensor(b, i ? CLAVE_SLOT_OUTPUT : CLAVE_SLOT_INPUT, names[i], CLAVE_F32, 2,
+                                shape, values);
+  clave_builder_method(b, "forward");
+  clave_builder_input(b, "x", t[0]);
+  for (int i = 0; i < 2; i++) {
+    clave_builder_op(b, "softmax", names[i + 1]);
+    clave_builder_set_tensor(b, "x", t[i]);
+    clave_builder_set_int(b, "axis", -1);
+    clave_builder_set_tensor(b, "out", t[i + 1]);
+  }
+  for (int i = 1; i < 3; i++) clave_builder_output(b, names[i], t[i]);
+  clave_builder_output(b, "n", rows);
+  good(clave_builder_finish(b, &out));
+  clave_builder_destroy(b);
+  return out;
+}
+
+static clave_tensor shape_of(int64_t rows, void *data) {
+  return clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, WIDTH}, data);
+}
+
+/* ---------------------------------------------------------------- shared memory */
+
+typedef struct shared {
+  int fd;
+  char *data; /* (BYTES) */
+} shared;
+
+static shared new_shared(void) {
+  shared s = {.fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  assert_true(s.fd >= 0 && ftruncate(s.fd, BYTES) == 0);
+  assert_int_equal(fcntl(s.fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  s.data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
+  assert_true(s.data != MAP_FAILED);
+  memset(s.data, 0xA5, BYTES);
+  return s;
+}
+
+static void free_shared(shared *s) {
+  munmap(s->data, BYTES);
+  close(s->fd);
+}
+
+static int count_descriptors(void) {
+  DIR *folder = opendir("/proc/self/fd");
+  int n = 0;
+  while (readdir(folder)) n++;
+  closedir(folder);
+  return n;
+}
+
+/* Of the stub; 0 without it. */
+static long count_of(const char *name) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void *f = library ? dlsym(library, name) : NULL;
+  long (*count)(void);
+  if (library) dlclose(library);
+  memcpy(&count, &f, sizeof f);
+  return f ? count() : 0;
+}
+
+/* ---------------------------------------------------------------- runs */
+
+static void fill(char *to, int64_t rows, unsigned seed) {
+  for (int64_t i = 0; i < rows * WIDTH; i++) {
+    const float x = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f * 9;
+    memcpy(to + 4 * i, &x, 4);
+  }
+}
+
+/* y and z of x, in plain memory on the CPU backend. */
+static void compute(char *x, int64_t rows, float *y, float *z) {
+  clave_device *cpu;
+  clave_session *s;
+  const clave_tensor t = shape_of(rows, x);
+  good(clave_device_open("cpu", NULL, &cpu));
+  good(clave_session_create(program, cpu, NULL, &s));
+  good(clave_session_set_input(s, NULL, 0, &t));
+  good(clave_session_bind_output(s, NULL, 0, y, (size_t)rows * ROW + 1));
+  good(clave_session_bind_output(s, NULL, 1, z, (size_t)rows * ROW + 1));
+  good(clave_session_run(s, NULL));
+  clave_session_destroy(s);
+  clave_device_destroy(cpu);
+}
+
+static void expect_near(const char *got, const float *want, int64_t rows) {
+  for (int64_t i = 0; i < rows * WIDTH; i++) {
+    float x;
+    memcpy(&x, got + 4 * i, 4);
+    if (!(x - want[i] < 1e-5f && want[i] - x < 1e-5f))
+      fail_msg("element %d is %g, not %g", (int)i, (double)x, (double)want[i]);
+  }
+}
+
+static void expect_untouched(const char *from, const char *end) {
+  for (; from < end; from++)
+    if (*(const unsigned char *)from != 0xA5) fail_msg("bytes around a result were overwritten");
+}
+
+static clave_session *open_session(void) {
+  clave_session *s;
+  good(clave_session_create(program, device, NULL, &s));
+  return s;
+}
+
+static void check_rows(clave_session *s, const shared *x, shared *y, shared *n, int64_t rows,
+                       size_t offset, unsigned seed) {
+  static float want[2][MOST * WIDTH + 1];
+  const size_t bytes = (size_t)rows * ROW;
+  const clave_tensor shape = shape_of(rows, NULL);
+  const int passing = dup(x->fd); /* closed once it is bound */
+  clave_tensor out;
+  int64_t count;
+  memset(y->data, 0xA5, BYTES);
+  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, passing, offset));
+  close(passing);
+  good(clave_session_bind_output_dma_buf(s, NULL, 1, -1, 0, 0)); /* it lies elsewhere now */
+  good(clave_session_bind_output_dma_buf(s, NULL, 0, y->fd, offset, bytes));
+  good(clave_session_bind_output_dma_buf(s, "forward", 1, y->fd, offset + bytes, bytes));
+  good(clave_session_bind_output_dma_buf(s, NULL, 2, n->fd, 8, 8));
+  for (unsigned run = 0; run < 3; run++) {
+    fill(x->data + offset, rows, seed + run % 2);
+    compute(x->data + offset, rows, want[0], want[1]);
+    good(clave_session_run(s, NULL));
+    expect_near(y->data + offset, want[0], rows);
+    expect_near(y->data + offset + bytes, want[1], rows);
+    expect_untouched(y->data, y->data + offset);
+    expect_untouched(y->data + offset + 2 * bytes, y->data + BYTES);
+    memcpy(&count, n->data + 8, 8);
+    assert_int_equal(count, rows);
+  }
+  good(clave_session_output(s, NULL, 1, &out));
+  assert_null(out.data);
+  assert_true(out.rank == 2 && out.dims[0] == rows && out.dims[1] == WIDTH);
+}
+
+/* What the device imports, and how often it acquires and releases that. */
+static void expect_imports(long imports, long transfers) {
+  const bool is_khr =
+      getenv("CLAVE_STUB_DMA_BUF") && strcmp(getenv("CLAVE_STUB_DMA_BUF"), "khr") == 0;
+  assert_int_equal(count_of("stub_imports"), imports);
+  assert_int_equal(count_of("stub_transfers"), is_khr ? transfers : 0);
+  assert_int_equal(count_of("stub_violations"), 0);
+}
+
+static bool imports(void) { return getenv("CLAVE_STUB_DMA_BUF") && strcmp(device_name, "cpu"); }
+
+static void test_results(void **state) {
+  (void)state;
+  const int descriptors = count_descriptors();
+  const long before = count_of("stub_imports"), transfers = count_of("stub_transfers");
+  shared x = new_shared(), y = new_shared(), n = new_shared();
+  clave_session *s = open_session();
+  check_rows(s, &x, &y, &n, 3, 64, 1);
+  check_rows(s, &x, &y, &n, MOST - 1, 128, 2); /* large enough to be used where it is */
+  if (imports())                               /* 2 times x, y, z; n once, since it is the same */
+    expect_imports(before + 7, transfers + 2 * 2 * 3 * 4);
+  check_rows(s, &x, &y, &n, 1, 4, 3);
+  check_rows(s, &x, &y, &n, 0, 0, 4);
+  clave_session_destroy(s);
+  free_shared(&x), free_shared(&y), free_shared(&n);
+  assert_int_equal(count_descriptors(), descriptors);
+}
+
+/* Binding as before imports and maps nothing anew; other memory of the same number does. */
+static void test_bound_again(void **state) {
+  (void)state;
+  static float want[2][MOST * WIDTH + 1];
+  const clave_tensor shape = shape_of(MOST, NULL);
+  shared a = new_shared(), b = new_shared(), y = new_shared();
+  const int number = dup(a.fd);
+  const long before = count_of("stub_imports");
+  clave_session *s = open_session();
+  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, BYTES / 2));
+  fill(a.data, MOST, 1);
+  fill(b.data, MOST, 2);
+  for (int i = 0; i < 4; i++) {
+    if (i == 2) assert_int_equal(dup2(b.fd, number), number);
+    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, number, 0));
+    good(clave_session_run(s, NULL));
+    compute(i < 2 ? a.data : b.data, MOST, want[0], want[1]);
+    expect_near(y.data, want[0], MOST);
+  }
+  if (imports()) assert_int_equal(count_of("stub_imports"), before + 3);
+  clave_session_destroy(s);
+  close(number);
+  free_shared(&a), free_shared(&b), free_shared(&y);
+}
+
+/* A result may replace an input's bytes, by whatever descriptors: it is written when all have read
+ * them. */
+static void test_results_on_inputs(void **state) {
+  (void)state;
+  static float want[2][MOST * WIDTH + 1];
+  const size_t offsets[] = {0, 512};
+  shared x = new_shared();
+  const int again = dup(x.fd);
+  const clave_tensor shape = shape_of(MOST / 2, NULL);
+  clave_session *s = open_session();
+  for (int i = 0; i < 2; i++) {
+    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
+    good(clave_session_bind_output_dma_buf(s, NULL, 1, again, offsets[i], BYTES / 2));
+    fill(x.data, MOST / 2, 7);
+    compute(x.data, MOST / 2, want[0], want[1]);
+    good(clave_session_run(s, NULL));
+    expect_near(x.data + offsets[i], want[1], MOST / 2);
+  }
+  clave_session_destroy(s);
+  close(again);
+  free_shared(&x);
+}
+
+static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
+  (void)node, (void)slot;
+  *(int *)ctx += value->data != NULL;
+  return true;
+}
+
+/* The host sees every result on its way, those in dma-bufs too. */
+static void test_observed(void **state) {
+  (void)state;
+  int seen = 0;
+  shared x = new_shared(), y = new_shared();
+  const clave_tensor shape = shape_of(2, NULL);
+  clave_session *s = open_session();
+  good(clave_session_observe(s, look, &seen));
+  fill(x.data, 2, 1);
+  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
+  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
+  good(clave_session_run(s, NULL));
+  assert_int_equal(seen, 2);
+  assert_int_equal(count_of("stub_violations"), 0);
+  clave_session_destroy(s);
+  free_shared(&x), free_shared(&y);
+}
+
+/* ---------------------------------------------------------------- what is refused */
+
+static void expect_status(clave_status st, clave_code code, const char *part) {
+  assert_int_equal(clave_status_code(st), code);
+  if (!strstr(clave_status_message(st), part))
+    fail_msg("%s: no '%s'", clave_status_message(st), part);
+  clave_status_free(st);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  const int descriptors = count_descriptors();
+  shared x = new_shared();
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", x.fd);
+  const int read_only = open(path, O_RDONLY);
+  clave_session *s = open_session();
+  clave_tensor t = shape_of(2, NULL), strided = shape_of(2, NULL), wrong = t;
+  strided.strides[0] = WIDTH + 1;
+  wrong.dims[1] = 5;
+#define IN(shape, fd, offset) clave_session_bind_input_dma_buf(s, NULL, 0, &(shape), fd, offset)
+#define OUT(i, fd, offset, size) clave_session_bind_output_dma_buf(s, NULL, i, fd, offset, size)
+  expect_invalid(
+      IN(t, x.fd, BYTES - ROW),
+      "768 bytes from offset 537216 on do not lie in a dma-buf of 537600; input 0 ('x')");
+  expect_invalid(IN(t, x.fd, SIZE_MAX - 3), "do not lie in a dma-buf of 537600");
+  expect_invalid(IN(t, x.fd, 6), "offset 6 is not a multiple of 4");
+  expect_invalid(IN(strided, x.fd, 0), "not contiguous");
+  expect_invalid(IN(wrong, x.fd, 0), "input 0 ('x') of method 'forward'");
+  expect_invalid(IN(t, -2, 0), "descriptor -2 of a dma-buf is negative; input 0 ('x')");
+  expect_invalid(OUT(0, x.fd, 4, BYTES), "do not lie in a dma-buf of 537600; output 0 ('y')");
+  expect_invalid(OUT(5, x.fd, 0, ROW), "output 5 of method 'forward', which has 3");
+  if (!imports()) expect_status(OUT(0, read_only, 0, ROW), CLAVE_IO, "mmap: Permission denied");
+  good(OUT(0, x.fd, 0, ROW));
+  clave_session_destroy(s);
+  close(read_only);
+  free_shared(&x);
+  assert_int_equal(count_descriptors(), descriptors);
+}
+#undef IN
+#undef OUT
+
+static void test_outputs_apart(void **state) {
+  (void)state;
+  shared x = new_shared(), other = new_shared();
+  const int again = dup(x.fd);
+  clave_session *s = open_session();
+  good(clave_session_bind_output_dma_buf(s, NULL, 0, x.fd, ROW, ROW));
+  expect_invalid(clave_session_bind_output_dma_buf(s, NULL, 1, again, 2 * ROW - 4, ROW),
+                 "the memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
+  good(clave_session_bind_output_dma_buf(s, NULL, 1, again, 2 * ROW, ROW));
+  good(clave_session_bind_output_dma_buf(s, NULL, 1, other.fd, ROW, ROW));
+  clave_session_destroy(s);
+  close(again);
+  free_shared(&x), free_shared(&other);
+}
+
+/* Back to memory of the session's and the host's: the dma-buf is let go. */
+static void test_unbound(void **state) {
+  (void)state;
+  static float want[2][2 * WIDTH + 1];
+  static char own[2 * ROW];
+  shared x = new_shared(), y = new_shared();
+  const int descriptors = count_descriptors();
+  const clave_tensor shape = shape_of(2, NULL), given = shape_of(2, own);
+  clave_session *s = open_session();
+  clave_tensor out;
+  fill(own, 2, 5);
+  compute(own, 2, want[0], want[1]);
+  for (int i = 0; i < 2; i++) {
+    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
+    good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
+    good(clave_session_run(s, NULL));
+    good(clave_session_bind_input_dma_buf(s, NULL, 0, NULL, -1, 0));
+    expect_invalid(clave_session_run(s, NULL), "input 0 ('x') of method 'forward' was not given");
+    good(i ? clave_session_bind_input(s, NULL, 0, &given)
+           : clave_session_set_input(s, NULL, 0, &given));
+    good(clave_session_bind_output_dma_buf(s, NULL, 0, -1, 0, 0));
+    memset(y.data, 0xA5, BYTES);
+    good(clave_session_run(s, NULL));
+    good(clave_session_output(s, NULL, 0, &out));
+    assert_non_null(out.data);
+    expect_near(out.data, want[0], 2);
+    expect_untouched(y.data, y.data + BYTES);
+    assert_int_equal(count_descriptors(), descriptors);
+  }
+  clave_session_destroy(s);
+  free_shared(&x), free_shared(&y);
+}
+
+/* A device that neither imports nor runs on the host. */
+static int check_unsupported(void) {
+  shared x = new_shared();
+  const clave_tensor shape = shape_of(1, NULL);
+  clave_session *s = open_session();
+  expect_status(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0), CLAVE_UNSUPPORTED,
+                "imports no dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
+                "cl_arm_import_memory_dma_buf; map the dma-buf and bind the address");
+  expect_status(clave_session_bind_output_dma_buf(s, NULL, 0, x.fd, 0, ROW), CLAVE_UNSUPPORTED,
+                "imports no dma-bufs");
+  clave_session_destroy(s);
+  free_shared(&x);
+  printf("unsupported: refused\n");
+  return 0;
+}
+
+static int run_on(const char *name) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_results),           cmocka_unit_test(test_bound_again),
+      cmocka_unit_test(test_results_on_inputs), cmocka_unit_test(test_observed),
+      cmocka_unit_test(test_refused),           cmocka_unit_test(test_outputs_apart),
+      cmocka_unit_test(test_unbound),
+  };
+  device_name = name;
+  good(clave_device_open(name, NULL, &device));
+  const bool is_refused = strcmp(name, "cpu") && getenv("CLAVE_STUB_GPU") && !imports();
+  const int failed = is_refused ? check_unsupported() : cmocka_run_group_tests(tests, NULL, NULL);
+  clave_device_destroy(device);
+  return failed;
+}
+
+int main(void) {
+  int failed;
+  program = make_program();
+  failed = run_on("cpu");
+  if (!clave_devices_hint())
+    failed += run_on("opencl");
+  else
+    printf("skipped: %s\n", clave_devices_hint());
+  clave_program_destroy(program);
+  return failed;
+}

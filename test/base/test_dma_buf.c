@@ -1,0 +1,163 @@
+/* dma-bufs of another machine's: descriptors that answer as the kernel's do, over memfds. */
+#include "base/dma_buf.h"
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { BYTES = 3 * 4096 + 100, READ = 1, WRITE = 2, END = 4 };
+
+/* What DMA_BUF_IOCTL_SYNC was asked. */
+static struct {
+  bool answers; /* there are dma-bufs */
+  int busy;     /* how often it is to be asked again */
+  int error;
+  uint64_t flags[16];
+  int n;
+} kernel;
+
+/* In place of the C library's, which has the same effect on what is no dma-buf. */
+int ioctl(int fd, unsigned long request, ...) {
+  va_list more;
+  va_start(more, request);
+  void *what = va_arg(more, void *);
+  va_end(more);
+  if (request != _IOW('b', 0, uint64_t)) return (int)syscall(SYS_ioctl, fd, request, what);
+  if (!kernel.answers) return errno = ENOTTY, -1;
+  if (kernel.error) return errno = kernel.error, -1;
+  if (kernel.busy) return errno = kernel.busy-- % 2 ? EINTR : EAGAIN, -1;
+  if (kernel.n < 16) memcpy(&kernel.flags[kernel.n++], what, sizeof *kernel.flags);
+  return 0;
+}
+
+static void expect_error(clave_status st, status_code code, const char *part) {
+  assert_non_null(st);
+  assert_int_equal(status_code_of(st), code);
+  if (!strstr(status_message(st), part)) fail_msg("%s: no '%s'", status_message(st), part);
+  status_free(st);
+}
+
+static int new_file(size_t bytes, unsigned seals) {
+  const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+  assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+  return fd;
+}
+
+static void expect_flags(int n, const uint64_t *flags) {
+  assert_int_equal(kernel.n, n);
+  assert_memory_equal(kernel.flags, flags, (size_t)n * sizeof *flags);
+  kernel.n = 0;
+}
+
+static void test_a_dma_buf(void **state) {
+  (void)state;
+  const int fd = new_file(BYTES, 0);
+  dma_buf b;
+  memset(&kernel, 0, sizeof kernel);
+  kernel.answers = true;
+  kernel.busy = 3;
+  assert_null(dma_buf_open(fd, &b));
+  expect_flags(2, (uint64_t[]){READ, READ | END});
+  assert_true(b.is_open && b.is_synchronised && b.size == BYTES && b.fd != fd);
+  assert_false(b.is_distinct); /* its file is not of the kernel's dma-bufs */
+  assert_null(dma_buf_map(&b, false));
+  assert_null(dma_buf_begin(&b));
+  kernel.busy = 2;
+  assert_null(dma_buf_end(&b));
+  expect_flags(2, (uint64_t[]){READ, READ | END});
+  kernel.error = EIO;
+  expect_error(dma_buf_begin(&b), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
+  expect_error(dma_buf_end(&b), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
+  dma_buf_close(&b);
+  dma_buf_close(&b);
+  assert_false(b.is_open);
+  close(fd);
+}
+
+/* The caller's descriptor is only looked at: closed, or moved on, it makes no difference. */
+static void test_what_is_written(void **state) {
+  (void)state;
+  const int fd = new_file(BYTES, 0);
+  char seen[4] = "";
+  dma_buf b;
+  memset(&kernel, 0, sizeof kernel);
+  kernel.answers = true;
+  assert_int_equal(lseek(fd, 7, SEEK_SET), 7);
+  assert_null(dma_buf_open(fd, &b));
+  assert_int_equal(lseek(fd, 0, SEEK_CUR), 7);
+  const int other = dup(fd);
+  close(fd);
+  kernel.n = 0;
+  assert_null(dma_buf_map(&b, true));
+  assert_null(dma_buf_begin(&b));
+  memcpy((char *)b.data + BYTES - 4, "done", 4);
+  assert_null(dma_buf_end(&b));
+  expect_flags(2, (uint64_t[]){READ | WRITE, READ | WRITE | END});
+  dma_buf_close(&b);
+  assert_int_equal(pread(other, seen, 4, BYTES - 4), 4);
+  assert_memory_equal(seen, "done", 4);
+  close(other);
+}
+
+static void test_shared_memory(void **state) {
+  (void)state;
+  const int fd = new_file(BYTES, F_SEAL_SHRINK), again = dup(fd),
+            third = new_file(1, F_SEAL_SHRINK);
+  dma_buf a, b, c;
+  memset(&kernel, 0, sizeof kernel);
+  assert_null(dma_buf_open(fd, &a));
+  assert_null(dma_buf_open(again, &b));
+  assert_null(dma_buf_open(third, &c));
+  assert_true(a.is_distinct && !a.is_synchronised && a.size == BYTES);
+  assert_memory_equal(a.id, b.id, sizeof a.id);
+  assert_memory_not_equal(a.id, c.id, sizeof a.id);
+  kernel.error = EIO; /* nobody asks */
+  assert_null(dma_buf_map(&a, true));
+  assert_null(dma_buf_begin(&a));
+  assert_null(dma_buf_end(&a));
+  dma_buf_close(&a);
+  dma_buf_close(&b);
+  dma_buf_close(&c);
+  close(fd), close(again), close(third);
+}
+
+static void test_what_is_none(void **state) {
+  (void)state;
+  const char *const none = "no dma-buf, nor shared memory that cannot shrink";
+  const int plain = new_file(BYTES, 0), sealed = new_file(BYTES, F_SEAL_SHRINK | F_SEAL_WRITE);
+  int pipes[2];
+  dma_buf b;
+  memset(&kernel, 0, sizeof kernel);
+  assert_int_equal(pipe(pipes), 0);
+  const int zero = open("/dev/zero", O_RDWR), folder = open("/tmp", O_RDONLY);
+  expect_error(dma_buf_open(-1, &b), STATUS_INVALID, "descriptor -1 of a dma-buf is negative");
+  expect_error(dma_buf_open(9999, &b), STATUS_IO, "dma-buf 9999: fstat: Bad file descriptor");
+  expect_error(dma_buf_open(plain, &b), STATUS_INVALID, none);
+  kernel.answers = true; /* these are not asked */
+  expect_error(dma_buf_open(pipes[0], &b), STATUS_INVALID, none);
+  expect_error(dma_buf_open(zero, &b), STATUS_INVALID, none);
+  expect_error(dma_buf_open(folder, &b), STATUS_INVALID, none);
+  assert_int_equal(kernel.n, 0);
+  assert_false(b.is_open);
+  kernel.answers = false;
+  assert_null(dma_buf_open(sealed, &b));
+  expect_error(dma_buf_map(&b, true), STATUS_IO, "mmap: Operation not permitted");
+  dma_buf_close(&b);
+  close(plain), close(sealed), close(pipes[0]), close(pipes[1]), close(zero), close(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_dma_buf),
+      cmocka_unit_test(test_what_is_written),
+      cmocka_unit_test(test_shared_memory),
+      cmocka_unit_test(test_what_is_none),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -23,9 +23,9 @@ static int answer(tensors_library *l, clave_status st) {
   return st != NULL;
 }
 
-static clave_status start(tensors_library *l, carried_note note, void *ctx) {
+static clave_status start(tensors_library *l, model_note_fn note, void *ctx) {
   TRY(model_create(&l->m));
-  carried_set_note(l->m, note, ctx);
+  model_set_note(l->m, note, ctx);
   return model_start(l->m, l->n_threads);
 }
 

@@ -32,7 +32,7 @@ static int answer(text_library *l, clave_status st) {
   return st != NULL;
 }
 
-static clave_status start(text_library *l, carried_note note, void *ctx) {
+static clave_status start(text_library *l, model_note_fn note, void *ctx) {
   const clave_llm_options o = {.size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
   const clave_session_options s = {.size = sizeof s,
                                    .allow_custom_kernels = carried.allow_custom_kernels != 0};

@@ -213,7 +213,8 @@ bool place_by_graphviz(layout *l, const char **why) {
   if (strcmp(program, "off") == 0 || l->n_boxes == 0) return false;
   if (l->n_boxes > MOST_BOXES || l->n_edges > MOST_EDGES) return false;
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
-  clave_status st = strchr(program, '/') ? path_absolute(program, &path) : NULL; /* not from there */
+  clave_status st =
+      strchr(program, '/') ? path_absolute(program, &path) : NULL; /* not from there */
   const char *wrong = folder && !st ? ask(l, path ? path : program, folder) : "";
   if (folder) (void)folder_remove(folder, &removed);
   status_free(st);

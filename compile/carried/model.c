@@ -8,8 +8,7 @@
 #include "base/memory.h"
 #include "clave_files.h"
 #include "compile/carried/device.h"
-#include "compile/carried/model.h"
-#include "compile/runtime/verify.h"
+#include "compile/runtime/model.h"
 
 /* A scalar input that --dim fixed when the program was compiled. */
 typedef struct fixed_scalar {
@@ -243,12 +242,3 @@ clave_status model_run(model *m, int method, const model_value *inputs, model_va
 }
 
 clave_status model_reset(model *m) { return carried_status(clave_session_reset(m->session)); }
-
-clave_status carried_verify(int n_threads) {
-  model *other;
-  int n;
-  TRY(model_create(&other));
-  clave_status st = verify_model(other, n_threads, &n);
-  model_destroy(other);
-  return st;
-}

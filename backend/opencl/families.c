@@ -81,20 +81,19 @@ static bool takes_walk(const void *ctx, int i) {
   return w.team <= 1 || ((size_t)w.team <= c->traits->max_local && c->size >= w.team * w.width);
 }
 
-row_walk choose_row_walk(cl_recorder *s, const char *family, const node *n, const tensor *x,
-                         int64_t rows, int64_t size, row_walk by_rule) {
+row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
+                         int64_t size, row_walk by_rule) {
   const rows_choice c = {recorder_traits(s), size};
   tuning_key k = recorder_key(s);
   tuning_key_text(&k, "op", op_table[n->instruction->op_type].name);
   tuning_key_text(&k, "x", dtype_name(x->type));
   tuning_key_int(&k, "rows", rows);
   tuning_key_int(&k, "size", size);
-  const variants all = {.family = family,
-                        .rows = rows_variants,
-                        .row_size = sizeof *rows_variants,
-                        .n = sizeof rows_variants / sizeof *rows_variants,
-                        .is_usable = takes_walk,
-                        .ctx = &c};
+  all.rows = rows_variants;
+  all.row_size = sizeof *rows_variants;
+  all.n = sizeof rows_variants / sizeof *rows_variants;
+  all.is_usable = takes_walk;
+  all.ctx = &c;
   const row_walk w = rows_variants[recorder_choose(s, &all, &k, 0)].walk;
   return w.team ? w : by_rule;
 }

@@ -7,7 +7,7 @@
 static row_walk choose_walk(cl_recorder *s, const node *n, const norm_form *f) {
   const bool is_cpu = recorder_traits(s)->is_cpu;
   const row_walk by_rule = {!is_cpu && f->row >= 32 ? LOCAL_SIZE : 1, is_cpu ? 16 : 1};
-  return choose_row_walk(s, "norm", n, &f->x->t, f->rows, f->row, by_rule);
+  return choose_row_walk(s, (variants){.family = "norm"}, n, &f->x->t, f->rows, f->row, by_rule);
 }
 
 /* A missing weight or bias is one of the kernel's classes. */

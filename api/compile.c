@@ -30,6 +30,9 @@ static clave_status check_options(const compile_options *o) {
         "what a program for firmware computes cannot be kept for --verify: that is a host's");
   if (o->binaries && (!o->is_opencl || strcmp(o->binaries->info.kind, "opencl") != 0))
     return INVALID("kernel binaries are of an OpenCL device, for target 'opencl'");
+  if (o->packed_only && o->kernel_dir)
+    return UNSUPPORTED(
+        "kernels of one's own may read weights that are packed otherwise: plain ones stay");
   if (o->bare && !o->library) return INVALID("a program for firmware needs a library's name");
   if (o->static_memory && o->library && !o->bare)
     return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
@@ -75,6 +78,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .keep_build = own.keep_build,
                            .tuning = own.tuned ? table_of_cpu(own.tuned) : NULL,
                            .binaries = own.binaries ? own.binaries->set.backends[0] : NULL,
+                           .packed_only = own.packed_only,
                            .message = own.message,
                            .progress = own.progress,
                            .cancel = own.cancel,

@@ -217,31 +217,37 @@ clave_status child_start(const char *path, const char *const *arguments,
   return NULL;
 }
 
-/* A host may have taken the child's end already: then there is nothing to wait for. */
-static bool has_ended(pid_t pid, int flags) {
+/* A host may have taken the child's end already: then there is nothing to wait for, and *status is
+ * as it was. */
+static bool has_ended(pid_t pid, int flags, int *status) {
   pid_t got;
   do {
-    got = waitpid(pid, NULL, flags);
+    got = waitpid(pid, status, flags);
   } while (got < 0 && errno == EINTR);
   return got != 0;
+}
+
+/* Waits at most so long, then kills it. */
+static void end_within(pid_t pid, int timeout_ms, int *status) {
+  const struct timespec pause = {0, 2 * 1000 * 1000};
+  int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
+  bool ended = has_ended(pid, WNOHANG, status);
+  while (!ended && clock_ns() < end) {
+    (void)nanosleep(&pause, NULL);
+    ended = has_ended(pid, WNOHANG, status);
+  }
+  if (ended) return;
+  (void)kill(pid, SIGKILL);
+  (void)has_ended(pid, 0, status);
 }
 
 void child_hang_up(const child *c) { (void)shutdown(c->socket, SHUT_RDWR); }
 
 void child_end(child *c, int timeout_ms) {
+  int status;
   if (!c) return;
-  const struct timespec pause = {0, 2 * 1000 * 1000};
-  int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
   (void)close(c->socket);
-  bool ended = has_ended(c->pid, WNOHANG);
-  while (!ended && clock_ns() < end) {
-    (void)nanosleep(&pause, NULL);
-    ended = has_ended(c->pid, WNOHANG);
-  }
-  if (!ended) {
-    (void)kill(c->pid, SIGKILL);
-    (void)has_ended(c->pid, 0);
-  }
+  end_within(c->pid, timeout_ms, &status);
   free(c);
 }
 
@@ -270,6 +276,10 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
   return status_new(STATUS_IO, "%s: %s", arguments[0], strerror(error));
 }
 
+static int exit_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
   int status = 0;
   pid_t got;
@@ -278,8 +288,14 @@ int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
     got = waitpid(t->pid, &status, 0);
   } while (got < 0 && errno == EINTR);
   free(t);
-  if (got < 0) return 0;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return got < 0 ? 0 : exit_of(status);
+}
+
+int tool_end_within(tool *t, int timeout_ms) {
+  int status = 0;
+  end_within(t->pid, timeout_ms, &status);
+  free(t);
+  return exit_of(status);
 }
 
 /* ---------------------------------------------------------------- sockets */

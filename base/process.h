@@ -53,6 +53,9 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
  * true ends the tool; may be NULL. */
 int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx);
 
+/* The same, at most so long: then it is killed. */
+int tool_end_within(tool *t, int timeout_ms);
+
 /* Over a socket of a child or to a parent: all bytes within the time, or false. A closed end is no
  * signal. */
 bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms);

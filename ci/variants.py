@@ -26,6 +26,9 @@ OPENCL = {
     "attention": ("block|row", "attention"),
     "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
+    "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),
+    "norm": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "norm/"),
+    "dots tile": ("rule|1x1|2x1|2x2|4x1|4x2|8x1|lanes 4|lanes 8|lanes 16", "encoded/"),
     "group": ("rule|1|16|64", ""),
 }
 CPU = {

@@ -16,7 +16,7 @@ typedef struct compile_arguments {
   const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
-  bool shared, bare, verify, debug, keep_build, tune, binaries;
+  bool shared, bare, verify, debug, keep_build, tune, binaries, pack, packed_only;
   double budget;
 } compile_arguments;
 
@@ -66,6 +66,11 @@ static const flag compile_flags[] = {
      "of --target opencl: runs it on the device here first, and puts the kernels that were built "
      "in",
      0, 0},
+    {"--pack", FLAG_SWITCH, offsetof(compile_arguments, pack), NULL,
+     "weights lie in it as this processor, or the OpenCL device here, reads them, too", 0, 0},
+    {"--packed-only", FLAG_SWITCH, offsetof(compile_arguments, packed_only), NULL,
+     "weights that are read packed are not there plain: for processors of this one's kind alone", 0,
+     0},
     {"--budget", FLAG_NUMBER, offsetof(compile_arguments, budget), "SECONDS",
      "with --tune: measures for so long at most", 0, 1000000},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
@@ -112,9 +117,13 @@ static const char *method_of(const compile_arguments *a, const model *m) {
   return m->method.name;
 }
 
+static bool is_for_opencl(const compile_arguments *a) {
+  return a->target && strcmp(a->target, "opencl") == 0;
+}
+
 /* What is refused before anything is measured. */
 static const char *why_untuned(const compile_arguments *a, const model *m) {
-  if (a->target && strcmp(a->target, "opencl") == 0) return "--target opencl";
+  if (is_for_opencl(a)) return "--target opencl";
   return wants_all(a) ? "--method all" : method_of(a, m) ? NULL : "a language model's text";
 }
 
@@ -146,6 +155,7 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .kernel_folder = a->kernel_dir,
                                    .sbom = a->sbom,
                                    .verify = a->verify,
+                                   .packed_only = a->packed_only,
                                    .cancel = is_interrupted,
                                    .tuned = a->tune ? m->device : NULL,
                                    .binaries = a->binaries ? m->device : NULL};
@@ -157,30 +167,43 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
 /* Whether the executable has no threads beside the caller's. */
 static bool runs_alone(const compile_arguments *a) { return a->bare || a->arena || !a->threads; }
 
+/* What the executable will run on, as far as it is here: the OpenCL device that CLAVE_DEVICE names.
+ */
+static int open_target(const compile_arguments *a, model *m) {
+  const char *named = getenv("CLAVE_DEVICE");
+  model_arguments with = a->model;
+  if (m->device) return EXIT_GOOD;
+  with.device = !is_for_opencl(a) ? "cpu" : named && *named ? NULL : "opencl";
+  with.threads = runs_alone(a) ? 1 : a->threads == THREADS_OPEN ? 0 : a->threads;
+  TRY_EXIT(open_device(&with, m));
+  if (is_for_opencl(a) && strcmp(m->device_info.kind, "opencl") != 0)
+    return fail("--target opencl: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
+  return EXIT_GOOD;
+}
+
+static int pack_first(const compile_arguments *a, model *m) {
+  if (a->kernel_dir)
+    return fail("--pack: kernels of your own (--kernel-dir) may read weights packed otherwise");
+  TRY_EXIT(open_target(a, m));
+  return pack_program(m);
+}
+
 /* For this executable alone where there is no cache folder to keep winners in. */
 static int tune_first(const compile_arguments *a, model *m) {
   const char *why = why_untuned(a, m);
   if (why) return fail("--tune is of programs that are written out, which %s is not", why);
   const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
-  model_arguments cpu = a->model;
-  cpu.device = "cpu";
-  cpu.threads = runs_alone(a) ? 1 : a->threads == THREADS_OPEN ? 0 : a->threads;
-  TRY_EXIT(open_device(&cpu, m));
+  TRY_EXIT(open_target(a, m));
   return tune_quietly(m, &r);
 }
 
-/* On the device that CLAVE_DEVICE names, as the executable will. */
 static int run_first(const compile_arguments *a, model *m) {
-  const char *named = getenv("CLAVE_DEVICE"), *chosen = method_of(a, m);
+  const char *chosen = method_of(a, m);
   const kernel_runs r = {.program = a->model.program,
                          .dims = &a->dims,
                          .all = wants_all(a),
                          .text = !chosen && !wants_all(a)};
-  model_arguments with = a->model;
-  with.device = named && *named ? NULL : "opencl";
-  TRY_EXIT(open_device(&with, m));
-  if (strcmp(m->device_info.kind, "opencl") != 0)
-    return fail("--binaries: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
+  TRY_EXIT(open_target(a, m));
   m->cancel = is_interrupted;
   const int result = run_kernels(m, &r);
   return is_interrupted(NULL) ? interrupted_exit() : result;
@@ -197,6 +220,7 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   model_arguments program = a->model;
   if (wants_all(a)) program.method = NULL;
   if (result == EXIT_GOOD) result = open_program(&program, m);
+  if (result == EXIT_GOOD && a->pack) result = pack_first(a, m);
   if (result == EXIT_GOOD && a->tune) result = tune_first(a, m);
   if (result == EXIT_GOOD && a->binaries) result = run_first(a, m);
   if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
@@ -218,8 +242,7 @@ static int compile_program(const void *arguments, page *out) {
   if (a->arena && strcmp(a->arena, "static") != 0)
     return fail_usage("--arena: expected static, not \"%s\"", a->arena);
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
-  if (a->binaries && !(a->target && strcmp(a->target, "opencl") == 0))
-    return fail_usage("--binaries is of --target opencl");
+  if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
   catch_endings();
   int result = compile_model(a, &m, out);

@@ -31,16 +31,12 @@ static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json
 
 static int pack(const convert_arguments *a, model *m) {
   const model_arguments on = {.device = a->pack};
-  const clave_session_options options = {.size = sizeof options, .progress = show_steps};
   if (strcmp(a->pack, "none") == 0) {
     TRY_STATUS(clave_program_unpack(m->program));
     return EXIT_GOOD;
   }
   TRY_EXIT(open_device(&on, m));
-  show_progress("packing weights");
-  TRY_STATUS(clave_program_pack(m->program, m->device, &options));
-  clear_progress();
-  return EXIT_GOOD;
+  return pack_program(m);
 }
 
 static int convert_files(const convert_arguments *a, model *m) {

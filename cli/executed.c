@@ -78,20 +78,50 @@ static int report_failure(const workplace *w, const char *path, int code) {
   return result;
 }
 
+/* *code: its exit status. */
+static int run_with(const workplace *w, const char *path, const char *const *arguments, int *code) {
+  tool *t = NULL;
+  show_progress("running %s", path);
+  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
+  if (st) return fail_status(st);
+  *code = tool_end(t, is_interrupted, NULL);
+  clear_progress();
+  return is_interrupted(NULL) ? interrupted_exit() : EXIT_GOOD;
+}
+
 static int execute(const workplace *w, const char *path) {
   const char **arguments = calloc((size_t)w->n + 2, sizeof *arguments);
-  tool *t = NULL;
   if (!arguments) return fail_memory();
   arguments[0] = w->program;
   for (uint32_t i = 0; i + 1 < w->n; i++) arguments[i + 1] = w->names[i];
-  show_progress("running %s", path);
-  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
+  int code = 0, result = run_with(w, path, arguments, &code);
   free(arguments);
-  if (st) return fail_status(st);
-  const int code = tool_end(t, is_interrupted, NULL);
-  clear_progress();
-  if (is_interrupted(NULL)) return interrupted_exit();
-  return code ? report_failure(w, path, code) : EXIT_GOOD;
+  return !result && code ? report_failure(w, path, code) : result;
+}
+
+static int ask_in(workplace *w, const char *path, page *help) {
+  const model none = {0};
+  const input_set nothing = {0};
+  TRY_EXIT(make_workplace(path, &none, &nothing, w));
+  const char *const arguments[] = {w->program, "--help", NULL};
+  int code;
+  TRY_EXIT(run_with(w, path, arguments, &code));
+  return read_file(w->names[w->n - 1], help);
+}
+
+int ask_executable(const char *path, bool *is_opencl) {
+  workplace w = {0};
+  page help = {0};
+  catch_endings(); /* the folder goes, too */
+  int result = ask_in(&w, path, &help);
+  *is_opencl = !result && help.data && strstr(help.data, " on an OpenCL device");
+  remove_workplace(&w);
+  text_free(&help);
+  return result;
+}
+
+static const char *owner_of(const model *m) {
+  return strcmp(m->device_info.kind, "cpu") == 0 ? "the CPU backend's" : "that device's here";
 }
 
 static int compare_file(const char *file, const char *path, const model *m, uint32_t index) {
@@ -109,9 +139,10 @@ static int compare_file(const char *file, const char *path, const model *m, uint
                   info.name, path, bytes.size, want);
   } else if (!same_elements(&theirs, &mine)) {
     const difference d = compare_tensors(&theirs, &mine, NULL, 1, 0);
-    result = fail("output_%" PRIu32 " (%s) of %s is not the CPU backend's: at element %" PRIu64
-                  " %.9g, cpu %.9g (equal bits are expected)",
-                  index, info.name, path, d.element, d.got, d.expected);
+    result = fail("output_%" PRIu32 " (%s) of %s is not %s: at element %" PRIu64
+                  " %.9g, %s %.9g (equal bits are expected)",
+                  index, info.name, path, owner_of(m), d.element, d.got, m->device_info.kind,
+                  d.expected);
   }
   text_free(&bytes);
   return result;
@@ -136,6 +167,6 @@ int compare_executable(const char *path, const model *m, const input_set *inputs
   if (result) return result;
   text_printf(out, "binary   %" PRIu32 " outputs of ", m->method.n_outputs);
   page_visible(out, path);
-  text_puts(out, " equal to the CPU backend's, bit for bit\n");
+  text_printf(out, " equal to %s, bit for bit\n", owner_of(m));
   return EXIT_GOOD;
 }

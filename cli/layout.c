@@ -5,8 +5,11 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 enum { LONGEST_EDGE = 12, ORDER_SWEEPS = 12, PLACE_SWEEPS = 16 };
-static const double column_gap = 28, row_gap = 40, margin = 24, dummy_width = 6, dummy_weight = 4;
+static const double column_gap = LAYOUT_COLUMN_GAP, row_gap = LAYOUT_ROW_GAP,
+                    margin = LAYOUT_MARGIN, dummy_width = 6, dummy_weight = 4;
 
 /* A box, or a place where a line passes. */
 typedef struct item {
@@ -29,8 +32,19 @@ typedef struct pool {
   uint32_t count;
 } pool;
 
+/* A line passes a layer that it skips at x, straight from `top` to `bottom`. */
+typedef struct passage {
+  double x, top, bottom;
+} passage;
+
+typedef struct passages {
+  uint32_t first, n;
+} passages;
+
 typedef struct work {
   layout *l;
+  passage *passed;  /* (n_items - n_boxes) */
+  passages *passes; /* (n_edges) of each edge: in `passed` */
   item *items;
   uint32_t n_items, n_layers, n_segments;
   segment *segments;
@@ -80,15 +94,13 @@ static void count_items(work *w) {
     if (w->n_layers <= l->boxes[i].layer) w->n_layers = l->boxes[i].layer + 1;
   }
   for (uint32_t i = 0; i < l->n_edges; i++) {
-    layout_edge *e = &l->edges[i];
-    uint32_t span = l->boxes[e->to].layer - l->boxes[e->from].layer;
+    const layout_edge *e = &l->edges[i];
+    uint32_t layers = l->boxes[e->to].layer - l->boxes[e->from].layer;
     if (e->cut) continue;
-    e->first_point = w->n_items - l->n_boxes;
-    e->n_points = span - 1;
-    w->n_items += span - 1;
-    w->n_segments += span;
+    w->passes[i] = (passages){w->n_items - l->n_boxes, layers - 1};
+    w->n_items += layers - 1;
+    w->n_segments += layers;
   }
-  l->n_points = w->n_items - l->n_boxes;
 }
 
 static void sort_by_layer(work *w, const segment *unsorted) {
@@ -113,9 +125,9 @@ static bool make_items(work *w) {
   }
   for (uint32_t i = 0; i < l->n_edges; i++) {
     const layout_edge *e = &l->edges[i];
-    uint32_t previous = e->from, first = l->n_boxes + e->first_point;
+    uint32_t previous = e->from, first = l->n_boxes + w->passes[i].first;
     if (e->cut) continue;
-    for (uint32_t k = 0; k < e->n_points; k++) {
+    for (uint32_t k = 0; k < w->passes[i].n; k++) {
       w->items[first + k] = (item){.width = dummy_width, .layer = l->boxes[e->from].layer + 1 + k};
       unsorted[n++] = (segment){previous, first + k};
       previous = first + k;
@@ -248,7 +260,7 @@ static void give_positions(work *w) {
         l->boxes[k].x = x;
         l->boxes[k].y = y + (height - l->boxes[k].height) / 2;
       } else {
-        l->points[k - l->n_boxes] = (layout_point){x, y, y + height};
+        w->passed[k - l->n_boxes] = (passage){x, y, y + height};
       }
     }
     y += height + row_gap;
@@ -257,31 +269,104 @@ static void give_positions(work *w) {
   l->height = w->n_layers ? y - row_gap + margin : 2 * margin;
 }
 
+/* ---------------------------------------------------------------- lines */
+
+bool add_point(layout *l, layout_edge *e, double x, double y) {
+  if (!array_reserve(&l->points, &l->cap_points, (size_t)l->n_points + 1, sizeof *l->points))
+    return false;
+  if (!e->n_points) e->first_point = l->n_points;
+  l->points[l->n_points++] = (layout_point){x, y};
+  e->n_points++;
+  return true;
+}
+
+/* From the last point on; it leaves and arrives upright. */
+static bool add_curve(layout *l, layout_edge *e, double x, double y) {
+  const layout_point last = l->points[l->n_points - 1];
+  const double middle = (last.y + y) / 2;
+  return add_point(l, e, last.x, middle) && add_point(l, e, x, middle) && add_point(l, e, x, y);
+}
+
+/* Where an edge comes from, seen from its end. */
+static double find_approach(const work *w, uint32_t i) {
+  const passages *p = &w->passes[i];
+  return p->n ? w->passed[p->first + p->n - 1].x : w->l->boxes[w->l->edges[i].from].x;
+}
+
+/* The lines into a box, edges [first, end), end side by side, in the order in which they come. */
+static double choose_port(const work *w, uint32_t first, uint32_t end, uint32_t index) {
+  const layout *l = w->l;
+  const layout_box *box = &l->boxes[l->edges[index].to];
+  const double mine = find_approach(w, index);
+  uint32_t before = 0, count = 0;
+  for (uint32_t i = first; i < end; i++) {
+    if (l->edges[i].cut) continue;
+    const double other = find_approach(w, i);
+    before += other < mine || (other == mine && i < index);
+    count++;
+  }
+  double step = box->width / (count + 1);
+  if (step > 22) step = 22;
+  return box->x + (before - (count - 1) / 2.0) * step;
+}
+
+static bool give_line(work *w, uint32_t first, uint32_t end, uint32_t index) {
+  layout *l = w->l;
+  layout_edge *e = &l->edges[index];
+  const layout_box *from = &l->boxes[e->from];
+  const passages *p = &w->passes[index];
+  bool good = add_point(l, e, from->x, from->y + from->height);
+  for (uint32_t i = p->first; good && i < p->first + p->n; i++) {
+    const passage *at = &w->passed[i];
+    good = add_curve(l, e, at->x, at->top) && add_curve(l, e, at->x, at->bottom);
+  }
+  return good &&
+         add_curve(l, e, choose_port(w, first, end, index), l->boxes[e->to].y - LAYOUT_ARROW);
+}
+
+static bool give_lines(work *w) {
+  const layout *l = w->l;
+  bool good = true;
+  for (uint32_t first = 0, end; good && first < l->n_edges; first = end) {
+    for (end = first; end < l->n_edges && l->edges[end].to == l->edges[first].to;) end++;
+    for (uint32_t i = first; good && i < end; i++)
+      if (!l->edges[i].cut) good = give_line(w, first, end, i);
+  }
+  return good;
+}
+
 /* ---------------------------------------------------------------- all of it */
 
 static bool allocate_work(work *w) {
   w->items = allocate(w->n_items, sizeof *w->items);
   w->order = allocate(w->n_items, sizeof *w->order);
   w->pools = allocate(w->n_items, sizeof *w->pools);
+  w->passed = allocate(w->n_items, sizeof *w->passed);
   w->segments = allocate(w->n_segments, sizeof *w->segments);
   w->layer_start = allocate((size_t)w->n_layers + 2, sizeof *w->layer_start);
   w->segment_start = allocate((size_t)w->n_layers + 2, sizeof *w->segment_start);
-  w->l->points = allocate(w->l->n_points, sizeof *w->l->points);
-  return w->items && w->order && w->pools && w->segments && w->layer_start && w->segment_start &&
-         w->l->points;
+  return w->items && w->order && w->pools && w->passed && w->segments && w->layer_start &&
+         w->segment_start;
+}
+
+static bool place(work *w) {
+  w->passes = allocate(w->l->n_edges, sizeof *w->passes);
+  if (!w->passes) return false;
+  count_items(w);
+  if (!allocate_work(w) || !make_items(w)) return false;
+  make_order(w);
+  for (uint32_t i = 0; i < w->n_layers; i++) pack_layer(w, i);
+  sweep_layers(w, ORDER_SWEEPS, order_layer);
+  sweep_layers(w, PLACE_SWEEPS, place_layer);
+  give_positions(w);
+  return give_lines(w);
 }
 
 bool place_boxes(layout *l) {
   work w = {.l = l};
-  count_items(&w);
-  bool good = allocate_work(&w) && make_items(&w);
-  if (good) {
-    make_order(&w);
-    for (uint32_t i = 0; i < w.n_layers; i++) pack_layer(&w, i);
-    sweep_layers(&w, ORDER_SWEEPS, order_layer);
-    sweep_layers(&w, PLACE_SWEEPS, place_layer);
-    give_positions(&w);
-  }
+  const bool good = place(&w);
+  free(w.passes);
+  free(w.passed);
   free(w.items);
   free(w.order);
   free(w.pools);

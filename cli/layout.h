@@ -1,8 +1,9 @@
 #ifndef CLI_LAYOUT_H
 #define CLI_LAYOUT_H
-/* Places boxes in layers, sources above what they feed, with few crossings and short lines. Knows
- * nothing of programs. */
+/* Places boxes in layers, sources above what they feed, with few crossings and short lines: by
+ * graphviz where it is installed, else by a layout of our own. Knows nothing of programs. */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct layout_box {
@@ -11,15 +12,15 @@ typedef struct layout_box {
   uint32_t layer;       /* found */
 } layout_box;
 
-/* A line passes a layer that it skips at x, straight from `top` to `bottom`. */
 typedef struct layout_point {
-  double x, top, bottom;
+  double x, y;
 } layout_point;
 
 typedef struct layout_edge {
   uint32_t from, to;              /* given: from < to; edges in ascending order of `to` */
   bool cut;                       /* found: too long to be drawn */
-  uint32_t first_point, n_points; /* found: where it passes, in `points` */
+  uint32_t first_point, n_points; /* found, in `points`: where it begins, then three for each
+                                     Bezier curve; it ends where its arrow does */
 } layout_edge;
 
 typedef struct layout {
@@ -28,14 +29,25 @@ typedef struct layout {
   uint32_t n_boxes, n_edges;
   layout_point *points; /* owned */
   uint32_t n_points;
+  size_t cap_points;
   double width, height; /* of the drawing */
 } layout;
 
-/* Both return false when out of memory. The layers, and which edges are cut: sizes are not needed
- * yet. */
+enum { LAYOUT_MARGIN = 24, LAYOUT_COLUMN_GAP = 28, LAYOUT_ROW_GAP = 40, LAYOUT_ARROW = 5 };
+
+/* All but place_by_graphviz return false when out of memory. The layers, and which edges are cut:
+ * sizes are not needed yet. */
 bool find_layers(layout *l);
 /* Then, with the sizes, everything else. */
 bool place_boxes(layout *l);
 void free_layout(layout *l);
+/* A further point of e, whose points come last. */
+bool add_point(layout *l, layout_edge *e, double x, double y);
+
+/* ---- graphviz.c ---- */
+/* place_boxes by the program `dot`: CLAVE_DOT, a path or "off", else by PATH. False: there is none,
+ * the graph is too large for it, or its answer is late or wrong; *why says which, "" where that is
+ * nobody's concern. Nothing is placed then. */
+bool place_by_graphviz(layout *l, const char **why);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/progress.h"
 
 int read_warm_up(const model_arguments *a, clave_warm_up *out) {
@@ -64,6 +65,14 @@ int open_program(const model_arguments *a, model *m) {
   TRY_STATUS(clave_program_load(a->program, &options, &m->program));
   clear_progress();
   return choose_method(m, a->method);
+}
+
+int pack_program(model *m) {
+  const clave_session_options options = {.size = sizeof options, .progress = show_steps};
+  show_progress("packing weights");
+  TRY_STATUS(clave_program_pack(m->program, m->device, &options));
+  clear_progress();
+  return EXIT_GOOD;
 }
 
 int open_session(model *m, session_kind kind) {

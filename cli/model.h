@@ -72,7 +72,8 @@ int read_warm_up(const model_arguments *a, clave_warm_up *out) CHECK;
 int open_device(const model_arguments *a, model *m) CHECK;
 int open_program(const model_arguments *a, model *m) CHECK; /* and chooses the method */
 int choose_method(model *m, const char *name) CHECK;        /* NULL: forward, else the first */
-int check_program_ending(const char *path) CHECK;           /* of a program to write */
+int pack_program(model *m) CHECK; /* its weights for the device; before any session */
+int check_program_ending(const char *path) CHECK; /* of a program to write */
 /* Needs both. */
 typedef enum session_kind { SESSION_PLAIN, SESSION_PROFILED, SESSION_UNFUSED } session_kind;
 int open_session(model *m, session_kind kind) CHECK;

@@ -26,6 +26,9 @@ const variable all_variables[] = {
     {"CLAVE_HELPER", "FILE",
      "this tool, which builds kernels for processes that use the library, if it is not beside it; "
      "off: they build by themselves"},
+    {"CLAVE_DOT", "FILE",
+     "graphviz' program, which places the boxes of drawings, if it is not dot by PATH; off: a "
+     "layout of clave's own does, the same on every machine"},
     {"CLAVE_DEVICE_CLASS", "CLASS",
      "for tests; cpu or gpu: an OpenCL device gets the kernels of that class; wide: 64-bit "
      "indices; "

@@ -256,32 +256,6 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   text_puts(out, "</g>\n");
 }
 
-/* Where an edge comes from, seen from its end. */
-static double find_approach(const drawing *d, const layout *l, const layout_edge *e) {
-  return e->n_points ? l->points[e->first_point + e->n_points - 1].x : d->boxes[e->from].x;
-}
-
-/* The lines into a box end side by side, in the order in which they come. */
-static double choose_port(const drawing *d, const layout *l, const vertex *v, uint32_t index) {
-  double mine = find_approach(d, l, &d->edges[index]);
-  uint32_t before = 0, count = 0;
-  for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
-    if (d->edges[i].cut) continue;
-    double other = find_approach(d, l, &d->edges[i]);
-    before += other < mine || (other == mine && i < index);
-    count++;
-  }
-  const layout_box *box = &d->boxes[d->edges[index].to];
-  double step = box->width / (count + 1);
-  if (step > 22) step = 22;
-  return box->x + (before - (count - 1) / 2.0) * step;
-}
-
-static void draw_curve(page *out, double x0, double y0, double x1, double y1) {
-  double middle = (y0 + y1) / 2;
-  text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
-}
-
 /* Between nodes of one kernel. */
 static bool is_within(const drawing *d, const layout_edge *e) {
   const graph_node *from = d->vertices[e->from].node, *to = d->vertices[e->to].node;
@@ -290,17 +264,11 @@ static bool is_within(const drawing *d, const layout_edge *e) {
 
 static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
   const layout_edge *e = &d->edges[index];
-  const layout_box *from = &d->boxes[e->from], *to = &d->boxes[e->to];
-  double x = from->x, y = from->y + from->height;
-  text_printf(out, "<path%s d=\"M%.1f %.1f", is_within(d, e) ? " class=\"g\"" : "", x, y);
-  for (uint32_t i = e->first_point; i < e->first_point + e->n_points; i++) {
-    const layout_point *p = &l->points[i];
-    draw_curve(out, x, y, p->x, p->top);
-    text_printf(out, " V%.1f", p->bottom);
-    x = p->x;
-    y = p->bottom;
-  }
-  draw_curve(out, x, y, choose_port(d, l, &d->vertices[e->to], index), to->y - 5);
+  const layout_point *p = l->points + e->first_point;
+  text_printf(out, "<path%s d=\"M%.1f %.1f", is_within(d, e) ? " class=\"g\"" : "", p->x, p->y);
+  for (uint32_t i = 1; i + 2 < e->n_points; i += 3)
+    text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", p[i].x, p[i].y, p[i + 1].x, p[i + 1].y,
+                p[i + 2].x, p[i + 2].y);
   text_puts(out, "\" marker-end=\"url(#arrow)\"/>\n");
 }
 
@@ -337,7 +305,11 @@ static int draw_graph(drawing *d, layout *l, page *lines, page *out) {
       .boxes = d->boxes, .edges = d->edges, .n_boxes = d->n_vertices, .n_edges = d->n_edges};
   if (!find_layers(l)) return fail_memory();
   for (uint32_t i = 0; i < d->n_vertices; i++) measure_box(d, i, lines);
-  if (!place_boxes(l) || lines->failed) return fail_memory();
+  const char *why;
+  if (lines->failed) return fail_memory();
+  const bool is_placed = place_by_graphviz(l, &why);
+  if (*why) print_note(NULL, why);
+  if (!is_placed && !place_boxes(l)) return fail_memory();
   draw_all(d, l, lines, out);
   return lines->failed ? fail_memory() : EXIT_GOOD;
 }

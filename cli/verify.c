@@ -2,6 +2,7 @@
  * after the passes, compiled, and as a file has them. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clave_files.h"
@@ -117,17 +118,41 @@ static int compare(const verify_arguments *a, verification *v, page *out) {
   return result;
 }
 
-static int verify_executable(const verify_arguments *a, const verification *v, page *out) {
-  model plain = {.program = v->m->program, .method = v->m->method, .device = v->cpu.device};
+/* m: with the device that the executable runs on. */
+static int compare_with(const verify_arguments *a, const verification *v, model *m, page *out) {
   page ignored = {0};
-  TRY_EXIT(open_session(&plain, SESSION_PLAIN));
-  int result = set_inputs(&v->inputs, &plain);
-  clave_status st = result ? NULL : clave_session_run(plain.session, plain.method.name);
+  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  int result = set_inputs(&v->inputs, m);
+  clave_status st = result ? NULL : clave_session_run(m->session, m->method.name);
   if (st) result = fail_status(st);
-  if (!result)
-    result = compare_executable(a->executable, &plain, &v->inputs, a->json ? &ignored : out);
+  if (!result) result = compare_executable(a->executable, m, &v->inputs, a->json ? &ignored : out);
   text_free(&ignored);
-  clave_session_destroy(plain.session);
+  clave_session_destroy(m->session);
+  return result;
+}
+
+/* The device that CLAVE_DEVICE chooses for an executable of --target opencl. */
+static int open_executables_device(const verify_arguments *a, model *m) {
+  const char *named = getenv("CLAVE_DEVICE");
+  const model_arguments on = {.device = named && *named ? NULL : "opencl",
+                              .allow_custom_kernels = a->model.allow_custom_kernels};
+  TRY_EXIT(open_device(&on, m));
+  if (strcmp(m->device_info.kind, "opencl") == 0) return EXIT_GOOD;
+  return fail("%s runs on OpenCL devices, and CLAVE_DEVICE is \"%s\"", a->executable, named);
+}
+
+static int verify_executable(const verify_arguments *a, const verification *v, page *out) {
+  model m = {.program = v->m->program, .method = v->m->method};
+  bool is_opencl;
+  TRY_EXIT(ask_executable(a->executable, &is_opencl));
+  if (!is_opencl) {
+    m.device = v->cpu.device;
+    m.device_info.kind = "cpu";
+    return compare_with(a, v, &m, out);
+  }
+  int result = open_executables_device(a, &m);
+  if (!result) result = compare_with(a, v, &m, out);
+  clave_device_destroy(m.device);
   return result;
 }
 

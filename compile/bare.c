@@ -39,8 +39,9 @@ static void write_texts(const char *name, text *to) {
               "      [MODEL_DIVISION] = \"integer division by zero\",\n"
               "      [MODEL_ROWS] = \"positions do not fit into a cache\",\n"
               "      [MODEL_NO_MEMORY] = \"more memory than was compiled in, as this processor's "
-              "kernels want it\"};\n"
-              "  return code < 0 || code > MODEL_NO_MEMORY ? \"no code of this program\" : "
+              "kernels want it\",\n      [MODEL_PROCESSOR] = \"weights packed for another "
+              "processor\"};\n"
+              "  return code < 0 || code > MODEL_PROCESSOR ? \"no code of this program\" : "
               "texts[code];\n}\n\n",
               name);
 }
@@ -85,6 +86,7 @@ clave_status bare_write_names(const compile_plan *k, const compile_options *o, t
   (void)k;
   text_puts(to, "/* Made by clave compile: names that the linker sees. */\n");
   text_printf(to, "#define model_weights %s_model_weights\n", o->library);
+  text_printf(to, "#define model_forms %s_model_forms\n", o->library);
   text_printf(to, "#define compiled_model %s_compiled_model\n", o->library);
   for (int i = 0; i < n_source_files; i++)
     for (int j = 0; j < source_files[i].n_names; j++)

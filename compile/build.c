@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "compile/carry.h"
+#include "compile/packed.h"
 #include "compile/project.h"
 #include "compile/sbom.h"
 
@@ -331,12 +332,12 @@ static void remove_made(const compile_options *o, const char *path) {
   text_free(&header);
 }
 
-static clave_status write_form(const form *f, const char *folder, project *out) {
+static clave_status write_form(form *f, const char *folder, project *out) {
   return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
                     : project_write(&f->plan, f->o, folder, out);
 }
 
-static clave_status build_in(const form *f, const char *folder, const char *path) {
+static clave_status build_in(form *f, const char *folder, const char *path) {
   project k;
   file_writer *sbom = NULL;
   TRY(write_form(f, folder, &k));
@@ -415,7 +416,10 @@ static clave_status choose_form(form *f) {
   const compile_options *o = f->o;
   if (o->is_opencl || o->all_methods || o->text) return carry(f, NULL);
   clave_status st = plan_create(f->p, o, &f->plan);
-  return status_code_of(st) == STATUS_UNSUPPORTED ? carry(f, st) : st;
+  if (status_code_of(st) == STATUS_UNSUPPORTED) return carry(f, st);
+  if (!st) st = packed_make(&f->plan, o);
+  if (st) plan_destroy(&f->plan);
+  return st;
 }
 
 typedef clave_status (*make_fn)(form *f, const char *path);

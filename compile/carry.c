@@ -62,6 +62,10 @@ clave_status carry_check(const program *p, const compile_options *o) {
     return UNSUPPORTED(
         "static memory, fixed threads and kernels of one's own are of programs that are written "
         "out, not of one that carries the runtime");
+  if (o->packed_only)
+    return UNSUPPORTED(
+        "plain weights can be left out of programs that are written out, not of one that carries "
+        "the runtime, which checks kernels by them");
   if (o->tuning)
     return UNSUPPORTED(
         "what --tune measured is built into programs that are written out, not into one that "
@@ -187,22 +191,6 @@ static clave_status write_main(const program *p, const compile_options *o, proje
 
 /* ---------------------------------------------------------------- files */
 
-typedef clave_status (*file_fn)(const void *from, const char *path);
-
-/* A file that is embedded, and how large it is. */
-static clave_status write_embedded(project *k, const embedded_file *e, file_fn write,
-                                   const void *from, size_t *bytes) {
-  TRY(project_add_file(k, e->file));
-  char *path = path_join(k->folder, e->file);
-  file_map m = {0};
-  clave_status st = path ? write(from, path) : status_no_memory();
-  if (!st) st = file_map_open(path, &m);
-  *bytes = m.size;
-  file_map_close(&m);
-  free(path);
-  return st ? st : project_embed(k, e);
-}
-
 static clave_status save_program(const void *p, const char *path) { return program_save(p, path); }
 static clave_status save_binaries(const void *b, const char *path) {
   return opencl_save_binaries((backend *)(uintptr_t)b, path);
@@ -256,9 +244,9 @@ static clave_status write_files(const program *p, const compile_options *o, proj
   carried_sizes bytes = {0};
   text t = {0};
   k->sources[k->n_sources++] = "main.c";
-  TRY(write_embedded(k, &embedded_program, save_program, p, &bytes.program));
+  TRY(project_embed_by(k, &embedded_program, save_program, p, &bytes.program));
   if (o->binaries)
-    TRY(write_embedded(k, &embedded_binaries, save_binaries, o->binaries, &bytes.binaries));
+    TRY(project_embed_by(k, &embedded_binaries, save_binaries, o->binaries, &bytes.binaries));
   TRY(write_text(k, "main.c", &t, write_main(p, o, k, &bytes, &t)));
   if (o->library) TRY(write_library(p, o, k));
   TRY(write_headers(k));

@@ -157,7 +157,10 @@ static const char text_functions[] =
     " * zeros. 0: good. */\n"
     "COMPILED_API int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn "
     "piece,\n                            void *ctx);\n"
-    "/* The answer to a message of a chat; role: \"user\", or another of the template's. */\n"
+    "/* The answer to a message of a chat; role: \"user\", or another of the template's. What\n"
+    " * \"system\" says is not answered: it goes ahead of the next message, in the place of what "
+    "waits\n"
+    " * there. */\n"
     "COMPILED_API int @_chat(@_model *m, const char *role, const char *content, const @_choice "
     "*how,\n                        @_piece_fn piece, void *ctx);\n"
     "COMPILED_API int @_reset(@_model *m); /* nothing was said */\n";

@@ -35,6 +35,7 @@ typedef struct compile_options {
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
+  bool packed_only;  /* of weights that are read packed alone, no others */
   backend *binaries; /* borrowed: an OpenCL device, whose kernels' binaries go in; or NULL */
   tuning *tuning;    /* borrowed: of the CPU backend; NULL: by rule alone */
   /* The compiler's output, and why a program is carried; may be NULL. */

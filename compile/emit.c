@@ -7,6 +7,7 @@
 
 #include "compile/emitter.h"
 #include "compile/fields.h"
+#include "compile/packed.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- arguments */
@@ -104,6 +105,7 @@ static clave_status write_states(const emitter *e, text *to) {
     if (initial == IR_NONE) {
       text_puts(to, "NULL},\n");
     } else {
+      e->used->constants[initial] = true;
       text_printf(to, "model_weights + %zu},\n", e->k->slot_place[initial]);
     }
   }
@@ -124,7 +126,25 @@ static void write_head(const emitter *e, text *to) {
       is_first = !e->used->kernels[j] || kernel_infos[j].header != kernel_infos[i].header;
     if (is_first) text_printf(to, "#include \"%s\"\n", source_files[kernel_infos[i].header].path);
   }
-  text_puts(to, "\nextern const unsigned char model_weights[];\n\n");
+  if (e->used->packed.n) text_puts(to, "#include \"backend/cpu/kernels/features.h\"\n");
+  text_puts(to, "\nextern const unsigned char model_weights[];\n");
+  if (e->used->packed.n) text_puts(to, "extern const unsigned char model_forms[];\n");
+  text_puts(to, "\n");
+}
+
+static void write_packed(const emitter *e, text *to) {
+  const packed_list *l = &e->used->packed;
+  if (!l->n) return;
+  text_puts(to, "static const model_packed packed[] = {\n");
+  for (size_t i = 0; i < l->n; i++) {
+    const packed_entry *p = &l->items[i];
+    text_printf(to, "  {%d, ", p->number);
+    write_string(to, packed_level(p));
+    text_printf(to, ", model_forms + %zu, %zu},\n", p->offset, p->form->bytes);
+  }
+  text_puts(to, "};\nstatic const char packed_for[] = \"");
+  packed_write_levels(l, to);
+  text_puts(to, "\";\n\n");
 }
 
 static size_t memory_bytes(const emitter *e) {
@@ -148,7 +168,7 @@ static void write_needs(const emitter *e, text *to) {
               "little-endian: this processor is not\");\n"
               "_Static_assert(PTRDIFF_MAX >= %zu, \"this program takes more memory than this "
               "processor addresses\");\n\n",
-              memory_bytes(e) + e->k->weight_bytes);
+              memory_bytes(e) + e->k->weight_bytes + e->used->packed.bytes);
 }
 
 /* Where its memory and its threads come from. */
@@ -186,6 +206,11 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
               o->n_threads, e->kept ? ", .tests = {.methods = tests, .processor = processor}" : "",
               e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes, e->forms.n,
               e->k->n_rebased);
+  if (e->used->packed.n)
+    text_printf(to,
+                "    .packed = packed,\n    .n_packed = %zu,\n    .packed_for = packed_for,\n"
+                "    .level = cpu_level_name,\n",
+                e->used->packed.n);
   write_means(o, to);
   text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }
@@ -207,6 +232,7 @@ static clave_status write_file(const emitter *e, const compile_options *o, text 
   TRY(write_arguments(e, "input", &m->inputs, true, to));
   TRY(write_arguments(e, "output", &m->outputs, false, to));
   TRY(write_states(e, to));
+  write_packed(e, to);
   write_function("pack_forms", &e->pack, to);
   if (e->functions.size) text_append(to, e->functions.data, e->functions.size);
   write_function("run_model", &e->run, to);
@@ -229,16 +255,21 @@ static clave_status emit_all(emitter *e, const compile_options *o, text *to) {
   return write_file(e, o, to);
 }
 
-clave_status emitted_create(emitted *out) {
-  *out = (emitted){.kernels = calloc((size_t)n_kernel_infos, sizeof *out->kernels)};
-  return out->kernels ? NULL : status_no_memory();
+clave_status emitted_create(const compile_plan *k, emitted *out) {
+  *out = (emitted){.kernels = calloc((size_t)n_kernel_infos, sizeof *out->kernels),
+                   .constants = calloc((size_t)slot_count(k->prog) + 1, sizeof *out->constants)};
+  return out->kernels && out->constants ? NULL : status_no_memory();
 }
 
-void emitted_free(emitted *e) { free(e->kernels); }
+void emitted_free(emitted *e) {
+  free(e->kernels);
+  free(e->constants);
+  free(e->packed.items);
+}
 
 clave_status emit_model(const compile_plan *k, const compile_options *o, const test_output *kept,
                         text *to, emitted *used) {
-  emitter e = {.k = k, .p = k->p, .kept = kept, .used = used, .depth = 1};
+  emitter e = {.k = k, .o = o, .p = k->p, .kept = kept, .used = used, .depth = 1};
   clave_status st = emit_all(&e, o, to);
   free(e.now);
   free(e.forms.items);

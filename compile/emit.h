@@ -5,7 +5,7 @@
 #include "compile/plan.h"
 #include "compile/self_test.h"
 
-clave_status emitted_create(emitted *out) STATUS_CHECK;
+clave_status emitted_create(const compile_plan *k, emitted *out) STATUS_CHECK;
 void emitted_free(emitted *e);
 
 /* kept: (n_outputs), of drawn inputs; NULL: none are. */

@@ -7,6 +7,7 @@
 #include "backend/cpu/recorded.h"
 #include "compile/emitter.h"
 #include "compile/fields.h"
+#include "compile/packed.h"
 
 /* ---------------------------------------------------------------- addresses */
 
@@ -19,6 +20,7 @@ static void write_block(const emitter *e, uint32_t index, int64_t offset, text *
     text_printf(to, "model_at(m->rebased[%zu], %" PRId64 ")", e->k->place[index], offset);
     return;
   }
+  if (b->kind == BLOCK_CONSTANT) e->used->constants[b->slot] = true;
   const bool is_slots = b->kind == BLOCK_CONSTANT || b->kind == BLOCK_STATE;
   const size_t at = is_slots ? e->k->slot_place[b->slot] : e->k->place[index];
   text_printf(to, "model_at(%s, %" PRId64 ")", base, (int64_t)at + offset);
@@ -143,16 +145,32 @@ static clave_status add_form(form_list *l, const constant_form *f, int *number, 
   return NULL;
 }
 
+/* How form `number` comes about when the program starts. */
+static clave_status emit_form(emitter *e, const constant_form *f, int number) {
+  char call[48];
+  bool is_packed;
+  TRY(packed_add(e->k, e->o, number, f, &e->used->packed, &is_packed));
+  if (e->o->packed_only && !is_packed)
+    return INVALID(
+        "without plain weights there must be packed ones for this processor (%s), and the program "
+        "has none",
+        e->k->cpu->info.forms);
+  if (e->o->packed_only) {
+    text_printf(&e->pack, "  model_packed_form(m, %d);\n", number);
+    return NULL;
+  }
+  (void)snprintf(call, sizeof call, "model_form(m, %d", number);
+  write_calls(e, f->fill, NULL, call, &e->pack);
+  e->form_bytes += plan_aligned(scratch_of(f->fill));
+  return NULL;
+}
+
 /* numbers: of those that the recording reads. */
 static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_FORMS]) {
   for (int i = 0; i < r->n_forms; i++) {
     bool is_new;
-    char call[48];
     TRY(add_form(&e->forms, &r->forms[i], &numbers[i], &is_new));
-    if (!is_new) continue;
-    (void)snprintf(call, sizeof call, "model_form(m, %d", numbers[i]);
-    write_calls(e, r->forms[i].fill, NULL, call, &e->pack);
-    e->form_bytes += plan_aligned(scratch_of(r->forms[i].fill));
+    if (is_new) TRY(emit_form(e, &r->forms[i], numbers[i]));
   }
   return NULL;
 }

@@ -12,6 +12,7 @@ typedef struct form_list {
 
 typedef struct emitter {
   const compile_plan *k;
+  const compile_options *o;
   const schedule *p;   /* the plan's */
   location *now;       /* owned: (n_slots) where a slot is; copies move some */
   const command *copy; /* whose operands are the two slots behind the program's */

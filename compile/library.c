@@ -79,13 +79,13 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
       "are\n * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
       n, n);
   text_printf(to,
-              "/* n_threads: with the caller; 0: %s. NULL: no memory. */\n"
+              "/* n_threads: with the caller; 0: %s. NULL: no memory%s. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"
               "COMPILED_API void %s_destroy(%s_model *m); /* takes NULL */\n",
               o->n_threads < 0   ? "one, which any number is here"
               : o->n_threads > 0 ? "as it was compiled"
                                  : "CLAVE_THREADS, else as many as there are CPUs",
-              n, n, n, n);
+              o->packed_only ? ", or the weights are packed for other processors" : "", n, n, n, n);
   library_describe_run(k, to);
   text_puts(
       to,

@@ -123,12 +123,11 @@ static clave_status check_schedule(const compile_plan *k) {
 }
 
 static clave_status find_plan(compile_plan *k, const compile_options *o) {
-  scalar_value *values = calloc((size_t)k->prog->ir.values.count + 1, sizeof *values);
-  if (!values) return status_no_memory();
-  clave_status st = fix_sizes(k->prog, o, values);
-  if (!st) st = schedule_find(k->x, k->method, values, false, &k->p);
-  free(values);
-  return st ? st : check_schedule(k);
+  k->sizes = calloc((size_t)k->prog->ir.values.count + 1, sizeof *k->sizes);
+  if (!k->sizes) return status_no_memory();
+  TRY(fix_sizes(k->prog, o, k->sizes));
+  TRY(schedule_find(k->x, k->method, k->sizes, false, &k->p));
+  return check_schedule(k);
 }
 
 /* ---------------------------------------------------------------- places */
@@ -197,6 +196,20 @@ static clave_status find_places(compile_plan *k) {
 
 /* ---------------------------------------------------------------- weights */
 
+void plan_keep_weights(compile_plan *k, const bool *wanted) {
+  const uint32_t n = k->n_weights;
+  size_t end = 0;
+  k->n_weights = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t tid = k->weights[i];
+    const size_t bytes =
+        (i + 1 < n ? k->slot_place[k->weights[i + 1]] : k->weight_bytes) - k->slot_place[tid];
+    k->slot_place[tid] = wanted[tid] ? take(&end, bytes) : NO_PLACE;
+    if (wanted[tid]) k->weights[k->n_weights++] = tid;
+  }
+  k->weight_bytes = end;
+}
+
 static clave_status append_weights(const compile_plan *k, file_writer *w) {
   for (uint32_t i = 0; i < k->n_weights; i++) {
     buffer *b;
@@ -241,6 +254,9 @@ void plan_destroy(compile_plan *k) {
   constant_store_destroy(k->constants);
   executable_destroy(k->x);
   if (k->cpu) k->cpu->vt->destroy(k->cpu);
+  program_drop_forms(&k->made);
+  free(k->made.forms);
+  free(k->sizes);
   free(k->place);
   free(k->slot_place);
   free(k->weights);

@@ -20,13 +20,28 @@ typedef struct compile_plan {
   uint32_t *weights;  /* owned (n_weights): slots of constants, in the order of their bytes */
   uint32_t n_weights;
   size_t arena_bytes, weight_bytes, state_bytes;
+  scalar_value *sizes; /* owned (n_values): what decides the schedule */
+  program made;        /* owned: its forms alone, which were packed for it */
   int n_rebased;
 } compile_plan;
+
+/* A form that a written program carries: packed.h. */
+typedef struct packed_entry {
+  int number;               /* of the form in the model */
+  const program_form *form; /* borrowed */
+  size_t offset;            /* of its bytes in the file of all */
+} packed_entry;
+typedef struct packed_list {
+  packed_entry *items; /* owned (n) */
+  size_t n, capacity, bytes;
+} packed_list;
 
 /* UNSUPPORTED names what cannot be compiled. */
 clave_status plan_create(const program *p, const compile_options *o,
                          compile_plan *out) STATUS_CHECK;
 void plan_destroy(compile_plan *k); /* takes half-built ones */
+/* Leaves out the constants that `wanted` (n_slots) has not. */
+void plan_keep_weights(compile_plan *k, const bool *wanted);
 /* The weights as the executable maps them: weight_bytes. */
 clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_CHECK;
 /* Bytes as they are taken of a buffer. */

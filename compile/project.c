@@ -11,8 +11,10 @@
 #include "compile/emit.h"
 #include "compile/kernel_folder.h"
 #include "compile/library.h"
+#include "compile/packed.h"
 
 const embedded_file embedded_weights = {"model_weights", "weights.S", "weights.bin", false};
+const embedded_file embedded_forms = {"model_forms", "forms.S", "forms.bin", true};
 const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv", true};
 const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
 const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};
@@ -153,6 +155,19 @@ clave_status project_embed(project *k, const embedded_file *e) {
   return st;
 }
 
+clave_status project_embed_by(project *k, const embedded_file *e, project_file_fn write,
+                              const void *from, size_t *bytes) {
+  TRY(project_add_file(k, e->file));
+  char *path = path_join(k->folder, e->file);
+  file_map m = {0};
+  clave_status st = path ? write(from, path) : status_no_memory();
+  if (!st && bytes) st = file_map_open(path, &m);
+  if (bytes) *bytes = m.size;
+  file_map_close(&m);
+  free(path);
+  return st ? st : project_embed(k, e);
+}
+
 /* Of the caller's folder of kernels, or ours. */
 clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
   char *own;
@@ -184,7 +199,7 @@ static void mark_path(bool *needed, const char *path) {
 }
 
 /* What model.c and the caller name of the runtime. */
-static void mark_all(const bool *used, const compile_options *o, bool *needed) {
+static void mark_all(const emitted *used, const compile_options *o, bool *needed) {
   mark_path(needed, "compile/runtime/core.c");
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
@@ -192,7 +207,8 @@ static void mark_all(const bool *used, const compile_options *o, bool *needed) {
   if (!o->library) mark_path(needed, "compile/runtime/start.c");
   if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
-    if (used[i]) mark(needed, kernel_infos[i].source);
+    if (used->kernels[i]) mark(needed, kernel_infos[i].source);
+  if (used->packed.n) mark_path(needed, "backend/cpu/kernels/features.c");
 }
 
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
@@ -214,7 +230,7 @@ static clave_status write_needed(project *k, const compile_options *o, const boo
 
 /* Of source_files those that it is built of: owned by the caller. INVALID: the caller's folder of
  * kernels does not fit. */
-static clave_status find_needed(const compile_options *o, const bool *used, bool **out) {
+static clave_status find_needed(const compile_options *o, const emitted *used, bool **out) {
   *out = calloc((size_t)n_source_files, sizeof **out);
   if (!*out) return status_no_memory();
   mark_all(used, o, *out);
@@ -258,12 +274,12 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
   return st;
 }
 
-static clave_status write_weights(project *k, const compile_plan *plan) {
-  TRY(project_add_file(k, "weights.bin"));
-  char *path = path_join(k->folder, "weights.bin");
-  clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
-  free(path);
-  return st ? st : project_embed(k, &embedded_weights);
+static clave_status write_weights(const void *plan, const char *path) {
+  return plan_write_weights(plan, path);
+}
+
+static clave_status write_packed(const void *list, const char *path) {
+  return packed_write(list, path);
 }
 
 typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
@@ -307,7 +323,17 @@ static void name_room(project *k, const compile_plan *plan, const compile_option
   k->memory_bytes += bytes;
 }
 
-static clave_status make_model(const compile_plan *plan, const compile_options *o, text *model,
+/* Without the constants that it reads packed alone: which these are is known once it is written. */
+static clave_status emit_without(compile_plan *plan, const compile_options *o,
+                                 const test_output *kept, text *model, emitted *used) {
+  plan_keep_weights(plan, used->constants);
+  emitted_free(used);
+  text_clear(model);
+  TRY(emitted_create(plan, used));
+  return emit_model(plan, o, kept, model, used);
+}
+
+static clave_status make_model(compile_plan *plan, const compile_options *o, text *model,
                                emitted *used) {
   test_output *kept = NULL;
   clave_status st = NULL;
@@ -315,28 +341,30 @@ static clave_status make_model(const compile_plan *plan, const compile_options *
   if (o->verify && !kept) return status_no_memory();
   if (kept) st = self_test_run(plan->prog, o, plan->x, plan->constants, plan->method, kept, NULL);
   if (!st) st = emit_model(plan, o, kept, model, used);
+  if (!st && o->packed_only) st = emit_without(plan, o, kept, model, used);
   free(kept);
   return st;
 }
 
 static clave_status write_files(project *k, const compile_plan *plan, const compile_options *o,
-                                const text *model, const bool *needed) {
-  k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
+                                const text *model, const emitted *used, const bool *needed) {
+  k->sources = calloc((size_t)n_source_files + 4, sizeof *k->sources);
   if (!k->sources) return status_no_memory();
   TRY(project_write_file(k, "model.c", model->data, model->size));
   k->sources[k->n_sources++] = "model.c";
   TRY(write_library(k, plan, o));
-  TRY(write_weights(k, plan));
+  TRY(project_embed_by(k, &embedded_weights, write_weights, plan, NULL));
+  if (used->packed.n) TRY(project_embed_by(k, &embedded_forms, write_packed, &used->packed, NULL));
   return write_needed(k, o, needed);
 }
 
-static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
+static clave_status write_project(project *k, compile_plan *plan, const compile_options *o,
                                   emitted *used) {
   text model = {0};
   bool *needed = NULL;
   clave_status st = make_model(plan, o, &model, used);
-  if (!st) st = find_needed(o, used->kernels, &needed);
-  if (!st) st = write_files(k, plan, o, &model, needed);
+  if (!st) st = find_needed(o, used, &needed);
+  if (!st) st = write_files(k, plan, o, &model, used, needed);
   free(needed);
   text_free(&model);
   if (st) return st;
@@ -375,13 +403,13 @@ static bool has_groups(const program *p) {
   return false;
 }
 
-clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
+clave_status project_write(compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) {
   *out = (project){.folder = strdup(folder),
                    .is_plain = !has_encoded(plan->prog),
                    .is_whole = !has_groups(plan->prog)};
   emitted used;
-  clave_status st = emitted_create(&used);
+  clave_status st = emitted_create(plan, &used);
   if (!st && !out->folder) st = status_no_memory();
   if (!st) st = write_project(out, plan, o, &used);
   emitted_free(&used);

@@ -25,7 +25,8 @@ typedef struct embedded_file {
   const char *source, *file; /* in the project's folder */
   bool is_far;               /* behind all else, however large it is */
 } embedded_file;
-extern const embedded_file embedded_weights, embedded_program, embedded_expected, embedded_binaries;
+extern const embedded_file embedded_weights, embedded_forms, embedded_program, embedded_expected,
+    embedded_binaries;
 enum { MOST_EMBEDDED = 3 };
 
 typedef struct project {
@@ -46,8 +47,8 @@ typedef struct project {
   char steps[2][80];                /* flags: the kinds of elementwise steps that there are */
 } project;
 
-/* Writes it to `folder`, which exists. */
-clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
+/* Writes it to `folder`, which exists. Weights that are not wanted leave the plan. */
+clave_status project_write(compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) STATUS_CHECK;
 void project_free(project *k);
 /* In its folder, with the folders that they lie in. */
@@ -59,6 +60,10 @@ clave_status project_write_source(project *k, const char *kernel_dir,
 clave_status project_add_file(project *k, const char *name) STATUS_CHECK;
 /* Writes the source, which is compiled then; the file is there, or will be. */
 clave_status project_embed(project *k, const embedded_file *e) STATUS_CHECK;
+/* Both: `write` makes the file of `from`. bytes: gets its size; may be NULL. */
+typedef clave_status (*project_file_fn)(const void *from, const char *path);
+clave_status project_embed_by(project *k, const embedded_file *e, project_file_fn write,
+                              const void *from, size_t *bytes) STATUS_CHECK;
 clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */

@@ -64,7 +64,15 @@ typedef struct clave_compile_options {
                                  NULL: nothing */
   const clave_device *binaries; /* of target "opencl": binaries of the kernels that have run on this
                                    device go in, for machines with the same; NULL: none */
+  bool packed_only; /* of what is written out: weights that are read packed alone are not there
+                       plain, too: it runs on processors that the program is packed for (below), of
+                       which this one must be, and on no other */
 } clave_compile_options;
+
+/* What the program carries of packed constants (clave_program_pack, clave_files.h) goes in, and is
+ * read where it lies on processors, or OpenCL devices, that it is packed for; others pack anew,
+ * with a note. What is written out for a program that is packed for this processor has all that its
+ * sizes want, and nothing else. */
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw
  * little-endian tensors in the program's order; its --help lists them. UNSUPPORTED: what cannot be

@@ -2,6 +2,7 @@
  * the program's file; kept by the store that all share. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "interp/running.h"
@@ -52,6 +53,28 @@ static void note_damaged(void *ctx, const char *constant) {
   o->message(o->message_ctx, line);
 }
 
+static bool is_packed_for(const program *p, const device_set *devices) {
+  for (size_t i = 0; i < p->n_forms; i++)
+    for (int b = 0; b < devices->count; b++) {
+      const char *own = devices->backends[b]->info.forms;
+      if (own && strcmp(p->forms[i].layout, own) == 0) return true;
+    }
+  return false;
+}
+
+/* Once: a form is made though the program has some, which are for others. */
+static void note_elsewhere(const running *r, const backend_info *on) {
+  session *s = r->s;
+  const session_options *o = &s->options;
+  char line[192];
+  if (s->told_packing || !s->prog->n_forms || o->packs || !o->message) return;
+  s->told_packing = true;
+  if (is_packed_for(s->prog, &s->devices)) return;
+  (void)snprintf(line, sizeof line, "weights are packed for %s, not for %s: they are packed anew",
+                 s->prog->forms[0].layout, on->forms ? on->forms : on->kind);
+  o->message(o->message_ctx, line);
+}
+
 clave_status take_forms(const running *r, const command *c, command_state *state) {
   const recording *recorded = c->recorded;
   if (!recorded->n_forms || state->forms_of == recorded->serial) return NULL;
@@ -64,6 +87,7 @@ clave_status take_forms(const running *r, const command *c, command_state *state
     TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], &from, &state->forms[i],
                             &is_filled));
     state->fills = state->fills || is_filled;
+    if (is_filled) note_elsewhere(r, &r->s->devices.backends[c->backend]->info);
   }
   state->forms_of = recorded->serial;
   return NULL;

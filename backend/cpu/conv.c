@@ -9,19 +9,21 @@
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
 
-/* The weight in panels, if it is constant. */
+/* The weight in panels alone, if it is constant. */
 static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
   const conv_dim *d = f->dims;
   if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
   p->is_packed = true;
-  return cpu_form(r,
-                  &(cpu_form_request){.kind = CPU_FORM_CONV,
-                                      .x = f->weight,
-                                      .size = {f->transposed ? -f->groups : f->groups,
-                                               d[0].tap_step, d[1].tap_step << 31 | d[2].tap_step},
-                                      .k = &kernel_conv_pack,
-                                      .args = p},
-                  &p->packed);
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_CONV,
+                                   .x = f->weight,
+                                   .size = {f->transposed ? -f->groups : f->groups, d[0].tap_step,
+                                            d[1].tap_step << 31 | d[2].tap_step},
+                                   .k = &kernel_conv_pack,
+                                   .args = p},
+               &p->packed));
+  p->weight = NULL; /* nothing reads it */
+  return NULL;
 }
 
 /* Where each output sees one input at its own position, all dimensions are one long row. */

@@ -14,21 +14,22 @@ static rounding choose_rounding(const cpu_recorder *r, const matmul_args *p) {
   return pairs_are_fast() ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
 }
 
-/* b in panels, if it is constant. The strides tell a matrix from its transpose. */
+/* b in panels alone, if it is constant. The strides tell a matrix from its transpose. */
 static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
   if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
   rounding how = choose_rounding(r, p);
   p->is_packed = true;
   p->rounds = how != ROUNDS_NOTHING;
   cpu_rounds(r, how);
-  return cpu_form(
-      r,
-      &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
-                          .x = f->b,
-                          .size = {f->n, f->k, f->b_n},
-                          .k = &kernel_matmul_pack,
-                          .args = p},
-      &p->panels);
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
+                                   .x = f->b,
+                                   .size = {f->n, f->k, f->b_n},
+                                   .k = &kernel_matmul_pack,
+                                   .args = p},
+               &p->panels));
+  p->b = NULL; /* nothing reads it */
+  return NULL;
 }
 
 static gemm_cut cut_product(cpu_recorder *r, const matmul_args *p) {
@@ -74,20 +75,22 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
   return cpu_launch(r, matmul, &p);
 }
 
-/* Codes in panels, if they are constant. */
+/* Codes in panels alone, if they are constant. */
 static clave_status pack_groups(cpu_recorder *r, const grouped_matmul_form *f,
                                 grouped_matmul_args *p) {
   if (!grouped_matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
   p->is_packed = true;
   p->rounds = cpu_is_fast(r) && grouped_matmul_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_ROWS : ROUNDS_NOTHING);
-  return cpu_form(r,
-                  &(cpu_form_request){.kind = CPU_FORM_MATMUL,
-                                      .x = f->b,
-                                      .size = {f->n, f->k, f->b_n},
-                                      .k = &kernel_grouped_matmul_pack,
-                                      .args = p},
-                  &p->panels);
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_MATMUL,
+                                   .x = f->b,
+                                   .size = {f->n, f->k, f->b_n},
+                                   .k = &kernel_grouped_matmul_pack,
+                                   .args = p},
+               &p->panels));
+  p->b = NULL; /* nothing reads it */
+  return NULL;
 }
 
 clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {

@@ -55,8 +55,47 @@ clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work
   return launch_run(l, others > 1 ? 2 : 1, global, local);
 }
 
-clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) {
-  return team ? launch_groups(l, rows, LOCAL_SIZE) : launch_loops(l, rows, 1, row_size);
+clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) {
+  return team > 1 ? launch_groups(l, rows, (size_t)team) : launch_loops(l, rows, 1, row_size);
+}
+
+/* A sum is of blocks of up to 64 W TEAM elements, whose lanes are added in pairs: each sum of n has
+ * an error of at most (n / (W TEAM) + log2(W TEAM)) roundings of its elements' magnitudes, so no
+ * more than n + 8, which is what results are held against. */
+static const struct rows_variant {
+  const char *name;
+  row_walk walk; /* team 0: by rule */
+} rows_variants[] = {
+    {"rule", {0, 0}},     {"alone", {1, 1}},      {"vector", {1, 16}},         {"team 16", {16, 1}},
+    {"team 64", {64, 1}}, {"team 256", {256, 1}}, {"vector team 16", {16, 16}}};
+
+typedef struct rows_choice {
+  const device_traits *traits;
+  int64_t size;
+} rows_choice;
+
+/* A team has something to do for each of its lanes. */
+static bool takes_walk(const void *ctx, int i) {
+  const rows_choice *c = ctx;
+  const row_walk w = rows_variants[i].walk;
+  return w.team <= 1 || ((size_t)w.team <= c->traits->max_local && c->size >= w.team * w.width);
+}
+
+row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
+                         int64_t size, row_walk by_rule) {
+  const rows_choice c = {recorder_traits(s), size};
+  tuning_key k = recorder_key(s);
+  tuning_key_text(&k, "op", op_table[n->instruction->op_type].name);
+  tuning_key_text(&k, "x", dtype_name(x->type));
+  tuning_key_int(&k, "rows", rows);
+  tuning_key_int(&k, "size", size);
+  all.rows = rows_variants;
+  all.row_size = sizeof *rows_variants;
+  all.n = sizeof rows_variants / sizeof *rows_variants;
+  all.is_usable = takes_walk;
+  all.ctx = &c;
+  const row_walk w = rows_variants[recorder_choose(s, &all, &k, 0)].walk;
+  return w.team ? w : by_rule;
 }
 
 void split_rows(const tensor *rows, int n, tensor *kept, tensor *over) {
@@ -76,14 +115,15 @@ row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tenso
   bool is_cpu = recorder_traits(s)->is_cpu;
   int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   if (inner > 1 && all_unit_stride(over, n))
-    return (row_class){.row = true, .team = !is_cpu && inner >= 32, .width = is_cpu ? 16 : 1};
+    return (row_class){
+        .row = true, .team = !is_cpu && inner >= 32 ? LOCAL_SIZE : 1, .width = is_cpu ? 16 : 1};
   bool wide = is_cpu && kept_row_size(kept) >= 16 && all_unit_stride(kept, n);
-  return (row_class){.row = false, .team = false, .width = wide ? 16 : 1};
+  return (row_class){.row = false, .team = 1, .width = wide ? 16 : 1};
 }
 
 void launch_row_class(launch *l, row_class c) {
   launch_define(l, "ROW", c.row);
-  launch_define(l, "TEAM", c.team ? LOCAL_SIZE : 1);
+  launch_define(l, "TEAM", c.team > 1 ? c.team : 1);
   launch_define(l, "W", c.width);
 }
 

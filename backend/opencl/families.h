@@ -17,13 +17,22 @@ size_t choose_local(const cl_recorder *s, int64_t items, int64_t work);
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
 /* n tensors of rows_along: their last dimension, and the rest. */
 void split_rows(const tensor *rows, int n, tensor *kept, tensor *over);
-/* Launches `rows` teams of LOCAL_SIZE work-items (`team`), or one work-item a row. */
-clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) STATUS_CHECK;
+/* Launches `rows` groups of `team` work-items, or where that is 1 one work-item a row. */
+clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) STATUS_CHECK;
+
+/* Who walks a row of contiguous elements: `team` work-items, W neighbours at a time. */
+typedef struct row_walk {
+  int team, width;
+} row_walk;
+/* Of `rows` rows of `size` elements: as the tuning table has it for the family, else
+ * by_rule. all: the family alone. */
+row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
+                         int64_t size, row_walk by_rule);
 
 /* How a kernel with vector.h walks rows: W neighbours at a time, alone or as a team. */
 typedef struct row_class {
   bool row;  /* the walked dimension is contiguous in every tensor */
-  bool team; /* a group of work-items shares a row */
+  int team;  /* TEAM: work-items that share a row; 1: none */
   int width; /* W */
   int strip; /* STRIP: vectors of kept elements that a work-item without ROW takes; 0 and 1: one */
 } row_class;

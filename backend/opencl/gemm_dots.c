@@ -14,6 +14,7 @@ bool gemm_dots_usable(const gemm *g, code_panels *p) {
 typedef struct tile {
   dots_kind dots;
   int rows, panels;
+  int lanes; /* of few rows on GPUs: work-items that share a column; 0: by rule */
 } tile;
 
 /* On GPUs a work-item has a register for each sum. Up to LANES_ROWS rows are a tile, of one panel,
@@ -28,20 +29,71 @@ static void choose_lanes_tile(const gemm *g, tile *t) {
   t->panels = is_few(g) ? 1 : LANES_PANELS;
 }
 
+/* None changes a bit: sums are of integers, and a part's are added in order. */
+static const struct tile_variant {
+  const char *name;
+  int rows, panels, lanes; /* rows 0 and lanes 0: by rule */
+} tile_variants[] = {{"rule", 0, 0, 0},     {"1x1", 1, 1, 0},     {"2x1", 2, 1, 0},
+                     {"2x2", 2, 2, 0},      {"4x1", 4, 1, 0},     {"4x2", 4, 2, 0},
+                     {"8x1", 8, 1, 0},      {"lanes 4", 0, 0, 4}, {"lanes 8", 0, 0, 8},
+                     {"lanes 16", 0, 0, 16}};
+
+typedef struct tile_choice {
+  const gemm *g;
+  const code_panels *p;
+  int sums, rows; /* the most: registers of sums, rows */
+} tile_choice;
+
+static bool takes_tile(const void *ctx, int i) {
+  const tile_choice *c = ctx;
+  const struct tile_variant *v = &tile_variants[i];
+  const device_traits *t = recorder_traits(c->g->s);
+  if (v->lanes)
+    return !t->is_cpu && is_few(c->g) && c->p->parts >= v->lanes &&
+           t->max_local >= (size_t)(v->lanes * CODE_PANEL);
+  if (!v->rows) return true;
+  if (!t->is_cpu) return !is_few(c->g) && v->panels == LANES_PANELS;
+  return v->rows <= c->rows && v->rows * v->panels <= c->sums && v->rows < 2 * c->g->f.m;
+}
+
+/* Puts what the tuning table has in the place of t. */
+static void tune_tile(const tile_choice *c, tile *t) {
+  const gemm *g = c->g;
+  tuning_key k = gemm_key(g);
+  tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
+  const variants all = {.family = "dots tile",
+                        .rows = tile_variants,
+                        .row_size = sizeof *tile_variants,
+                        .n = sizeof tile_variants / sizeof *tile_variants,
+                        .is_usable = takes_tile,
+                        .ctx = c};
+  const struct tile_variant *v = &tile_variants[recorder_choose(g->s, &all, &k, 0)];
+  t->lanes = v->lanes;
+  if (!v->rows) return;
+  t->rows = v->rows;
+  t->panels = v->panels;
+}
+
 /* On CPUs a register of sums for each and as many of totals: 8 of 32 registers, 4 of 16. Assembly
  * unpacks codes fast enough to do so for every 4 rows; one or two rows take one panel, which is
  * read in order, as memory likes it. */
-static clave_status choose_tile(const gemm *g, tile *t) {
+static void choose_registers_tile(const tile_choice *c, tile *t) {
+  while (t->rows < c->rows && t->rows < c->g->f.m) t->rows *= 2;
+  t->panels = t->rows <= 2 ? 1 : (int)min_i64(2, c->sums / t->rows);
+}
+
+static clave_status choose_tile(const gemm *g, const code_panels *p, tile *t) {
   *t = (tile){.rows = 1};
   TRY(recorder_dots(g->s, &t->dots));
-  if (!recorder_traits(g->s)->is_cpu) {
-    choose_lanes_tile(g, t);
-    return NULL;
-  }
   bool wide = t->dots != DOTS_AVX_VNNI && recorder_traits(g->s)->vector_width == 16;
-  int sums = wide ? 8 : 4, most = t->dots == DOTS_PORTABLE ? sums : 4;
-  while (t->rows < most && t->rows < g->f.m) t->rows *= 2;
-  t->panels = t->rows <= 2 ? 1 : (int)min_i64(2, sums / t->rows);
+  tile_choice c = {.g = g, .p = p, .sums = wide ? 8 : 4};
+  c.rows = t->dots == DOTS_PORTABLE ? c.sums : 4;
+  if (recorder_traits(g->s)->is_cpu) {
+    choose_registers_tile(&c, t);
+  } else {
+    choose_lanes_tile(g, t);
+  }
+  tune_tile(&c, t);
   return NULL;
 }
 
@@ -118,14 +170,15 @@ static dots_params operands(const gemm *g) {
 
 /* Work-items that share a column: more of them where groups may be as large and k has parts for
  * them. */
-static int choose_lanes(const gemm *g, const code_panels *p) {
+static int choose_lanes(const gemm *g, const code_panels *p, const tile *t) {
   enum { MORE = 16 };
+  if (t->lanes) return t->lanes;
   return recorder_traits(g->s)->max_local >= MORE * CODE_PANEL && p->parts >= 2 * MORE ? MORE
                                                                                        : LANES;
 }
 
 static clave_status multiply_few(const gemm *g, const code_panels *p, const tile *t, int b) {
-  int lanes = choose_lanes(g, p);
+  int lanes = choose_lanes(g, p, t);
   launch l;
   begin_multiply(&l, g, p, t);
   launch_define(&l, "LANES", lanes);
@@ -213,7 +266,7 @@ static clave_status multiply(const gemm *g, const code_panels *p, const tile *t,
 clave_status gemm_dots(const gemm *g, const code_panels *p) {
   tile t;
   int b;
-  TRY(choose_tile(g, &t));
+  TRY(choose_tile(g, p, &t));
   TRY(gemm_codes_form(g, p, &b));
   int64_t words = g->f.batches * (6 + count_tiles(g, &t) * p->parts * tile_words(p, &t));
   TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));

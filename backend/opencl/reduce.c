@@ -44,7 +44,7 @@ static int64_t lanes_of(const reduction *r) {
 
 static int64_t count_splits(const cl_recorder *s, const reduction *r) {
   const device_traits *t = recorder_traits(s);
-  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team ? 8 : 512);
+  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team > 1 ? 8 : 512);
   int64_t items = row_class_items(r->rows, &r->f.kept), total = r->n_outer * r->n_inner;
   int64_t lanes = lanes_of(r);
   if (items >= wanted || total * lanes < 2 * MIN_SPLIT_WORK) return 1;
@@ -135,7 +135,7 @@ static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction
                                  .n_splits = r->n_splits,
                                  .divisor = r->f.divisor});
   int64_t work = ceil_div(r->n_outer * r->n_inner * lanes_of(r), r->n_splits);
-  if (!r->rows.team) return launch_loops(&l, items, r->n_splits, work);
+  if (r->rows.team <= 1) return launch_loops(&l, items, r->n_splits, work);
   size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
   return launch_run(&l, 2, global, local);
 }

@@ -10,6 +10,13 @@ clave_status opencl_softmax(cl_recorder *s, const node *n) {
   describe_softmax(n, &f);
   split_rows(f.rows, 2, kept, over);
   row_class rows = choose_row_class(s, kept, over, 2);
+  if (rows.row) {
+    const row_walk by_rule = {rows.team, rows.width},
+                   w = choose_row_walk(s, (variants){.family = "softmax"}, n, &f.x->t,
+                                       tensor_numel(&kept[0]), f.row, by_rule);
+    rows.team = w.team;
+    rows.width = w.width;
+  }
   int64_t items = row_class_items(rows, kept);
   launch l;
   launch_begin(&l, s, n);

@@ -49,6 +49,12 @@ clave_status carried_status(clave_status of_library) {
   return st;
 }
 
+int carried_answer(clave_status *kept, clave_status st) {
+  status_free(*kept);
+  *kept = st;
+  return st != NULL;
+}
+
 clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
                           clave_device **out) {
   const clave_device_options o = {.size = sizeof o,

@@ -14,6 +14,8 @@ clave_status carried_why(const char *device, clave_status st) STATUS_CHECK;
 
 /* A status of the library as one of ours, which it becomes; NULL stays NULL. */
 clave_status carried_status(clave_status of_library) STATUS_CHECK;
+/* Keeps the status of a library's call in the place of its last one's. Whether it is an error. */
+int carried_answer(clave_status *kept, clave_status st);
 /* The device that CLAVE_DEVICE says. note: may be NULL. */
 clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
                           clave_device **out) STATUS_CHECK;

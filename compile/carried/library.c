@@ -7,8 +7,9 @@
 
 #include "base/memory.h"
 #include "compile/carried/carried.h"
-#include "compile/carried/model.h"
+#include "compile/carried/device.h"
 #include "compile/runtime/arguments.h"
+#include "compile/runtime/verify.h"
 
 typedef struct tensors_library {
   model *m;            /* owned */
@@ -17,15 +18,9 @@ typedef struct tensors_library {
   bool is_ready; /* else it could not be started */
 } tensors_library;
 
-static int answer(tensors_library *l, clave_status st) {
-  status_free(l->failed);
-  l->failed = st;
-  return st != NULL;
-}
-
-static clave_status start(tensors_library *l, carried_note note, void *ctx) {
+static clave_status start(tensors_library *l, model_note_fn note, void *ctx) {
   TRY(model_create(&l->m));
-  carried_set_note(l->m, note, ctx);
+  model_set_note(l->m, note, ctx);
   return model_start(l->m, l->n_threads);
 }
 
@@ -33,7 +28,7 @@ void *carried_tensors_create(int n_threads, void (*note)(void *ctx, const char *
   tensors_library *l = calloc(1, sizeof *l);
   if (!l) return NULL;
   l->n_threads = n_threads;
-  l->is_ready = answer(l, start(l, note, ctx)) == 0;
+  l->is_ready = carried_answer(&l->failed, start(l, note, ctx)) == 0;
   return l;
 }
 
@@ -122,15 +117,15 @@ static clave_status run(tensors_library *l, const char *name, const model_value 
 
 int carried_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
   tensors_library *l = library;
-  return l->is_ready ? answer(l, run(l, method, inputs, outputs)) : 1;
+  return l->is_ready ? carried_answer(&l->failed, run(l, method, inputs, outputs)) : 1;
 }
 
 int carried_tensors_reset(void *library) {
   tensors_library *l = library;
-  return l->is_ready ? answer(l, model_reset(l->m)) : 1;
+  return l->is_ready ? carried_answer(&l->failed, model_reset(l->m)) : 1;
 }
 
 int carried_tensors_verify(void *library) {
   tensors_library *l = library;
-  return l->is_ready ? answer(l, carried_verify(l->n_threads)) : 1;
+  return l->is_ready ? carried_answer(&l->failed, verify_another(l->n_threads)) : 1;
 }

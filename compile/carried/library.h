@@ -18,7 +18,8 @@ int carried_tensors_verify(void *library);
 void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx);
 void carried_text_destroy(void *library); /* takes NULL */
 const char *carried_text_error(const void *library);
-/* role: NULL: `said` is a text to go on with; else a message of a chat. how: text_choice of
+/* role: NULL: `said` is a text to go on with; else a message of a chat, of which that of "system"
+ * waits for the next. how: text_choice of
  * library_text.c; NULL: zeros. */
 int carried_text_generate(void *library, const char *role, const char *said, const void *how,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx);

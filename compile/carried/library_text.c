@@ -7,7 +7,7 @@
 #include "compile/carried/carried.h"
 #include "compile/carried/device.h"
 #include "compile/carried/library.h"
-#include "compile/carried/model.h"
+#include "compile/runtime/verify.h"
 
 /* As the library's header declares it. */
 typedef struct text_choice {
@@ -23,16 +23,11 @@ typedef struct text_library {
   clave_llm *llm;               /* owned */
   clave_llm_conversation *talk; /* owned; NULL: it could not be started */
   clave_status failed;          /* owned: of the last call */
+  char *system;                 /* owned: waits for a message; NULL */
   int n_threads;
 } text_library;
 
-static int answer(text_library *l, clave_status st) {
-  status_free(l->failed);
-  l->failed = st;
-  return st != NULL;
-}
-
-static clave_status start(text_library *l, carried_note note, void *ctx) {
+static clave_status start(text_library *l, model_note_fn note, void *ctx) {
   const clave_llm_options o = {.size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
   const clave_session_options s = {.size = sizeof s,
                                    .allow_custom_kernels = carried.allow_custom_kernels != 0};
@@ -46,7 +41,7 @@ void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *lin
   text_library *l = calloc(1, sizeof *l);
   if (!l) return NULL;
   l->n_threads = n_threads;
-  (void)answer(l, start(l, note, ctx));
+  (void)carried_answer(&l->failed, start(l, note, ctx));
   return l;
 }
 
@@ -57,6 +52,7 @@ void carried_text_destroy(void *library) {
   clave_llm_destroy(l->llm);
   clave_device_destroy(l->device);
   status_free(l->failed);
+  free(l->system);
   free(l);
 }
 
@@ -77,11 +73,29 @@ static clave_status choose_by(text_library *l, const text_choice *how) {
   return carried_status(clave_llm_set_sampler(l->talk, &o));
 }
 
+/* Behind the system's message, if one waits. */
+static clave_status prompt_chat(text_library *l, const char *role, const char *said) {
+  const clave_llm_message both[] = {
+      {.role = "system", .content = l->system, .content_size = l->system ? strlen(l->system) : 0},
+      {.role = role, .content = said, .content_size = strlen(said)}};
+  const size_t n = l->system ? 2 : 1;
+  TRY(carried_status(clave_llm_prompt_chat(l->talk, NULL, both + 2 - n, n)));
+  free(l->system);
+  l->system = NULL;
+  return NULL;
+}
+
 static clave_status prompt(text_library *l, const char *role, const char *said) {
-  const size_t n = strlen(said);
-  const clave_llm_message message = {.role = role, .content = said, .content_size = n};
-  return carried_status(role ? clave_llm_prompt_chat(l->talk, NULL, &message, 1)
-                             : clave_llm_prompt_text(l->talk, said, n));
+  return role ? prompt_chat(l, role, said)
+              : carried_status(clave_llm_prompt_text(l->talk, said, strlen(said)));
+}
+
+static clave_status keep_system(text_library *l, const char *said) {
+  char *kept = strdup(said);
+  if (!kept) return status_no_memory();
+  free(l->system);
+  l->system = kept;
+  return NULL;
 }
 
 /* What is held back where the text ends that goes on. */
@@ -96,6 +110,7 @@ static clave_status flush(text_library *l, piece_fn piece, void *ctx) {
 static clave_status generate(text_library *l, const char *role, const char *said,
                              const text_choice *how, piece_fn piece, void *ctx) {
   clave_llm_token token = {0};
+  if (role && strcmp(role, "system") == 0) return keep_system(l, said);
   TRY(choose_by(l, how));
   TRY(prompt(l, role, said));
   for (uint32_t i = 0; !how->max_new_tokens || i < how->max_new_tokens; i++) {
@@ -111,15 +126,18 @@ int carried_text_generate(void *library, const char *role, const char *said, con
   static const text_choice by_default;
   text_library *l = library;
   if (!l->talk) return 1;
-  return answer(l, generate(l, role, said, how ? how : &by_default, piece, ctx));
+  return carried_answer(&l->failed, generate(l, role, said, how ? how : &by_default, piece, ctx));
 }
 
 int carried_text_reset(void *library) {
   text_library *l = library;
-  return l->talk ? answer(l, carried_status(clave_llm_reset(l->talk))) : 1;
+  if (!l->talk) return 1;
+  free(l->system);
+  l->system = NULL;
+  return carried_answer(&l->failed, carried_status(clave_llm_reset(l->talk)));
 }
 
 int carried_text_verify(void *library) {
   text_library *l = library;
-  return l->talk ? answer(l, carried_verify(l->n_threads)) : 1;
+  return l->talk ? carried_answer(&l->failed, verify_another(l->n_threads)) : 1;
 }

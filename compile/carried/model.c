@@ -2,15 +2,13 @@
  * runs in a session. */
 #include "compile/carried/carried.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "clave_files.h"
 #include "compile/carried/device.h"
-#include "compile/carried/model.h"
-#include "compile/runtime/verify.h"
+#include "compile/runtime/model.h"
 
 /* A scalar input that --dim fixed when the program was compiled. */
 typedef struct fixed_scalar {
@@ -30,7 +28,7 @@ struct model {
   uint32_t **places;     /* in pool: by method, of each input its number in the program */
   fixed_scalar *fixed;   /* in pool (n_fixed) */
   int n_fixed;
-  carried_note note; /* NULL: nobody listens */
+  model_note_fn note; /* NULL: nobody listens */
   void *note_ctx;
 };
 
@@ -169,16 +167,10 @@ static clave_status load(model *m) {
   return take_methods(m);
 }
 
-static void print_note(void *ctx, const char *line) {
-  (void)ctx;
-  (void)fprintf(stderr, "note: %s\n", line);
-}
-
 clave_status model_create(model **out) {
   *out = NULL;
   model *m = calloc(1, sizeof *m);
   if (!m) return status_no_memory();
-  carried_set_note(m, print_note, NULL);
   clave_status st = load(m);
   if (st) {
     model_destroy(m);
@@ -190,7 +182,7 @@ clave_status model_create(model **out) {
 
 const model_info *model_get_info(const model *m) { return &m->info; }
 
-void carried_set_note(model *m, carried_note note, void *ctx) {
+void model_set_note(model *m, model_note_fn note, void *ctx) {
   m->note = note;
   m->note_ctx = ctx;
 }
@@ -250,13 +242,3 @@ clave_status model_run(model *m, int method, const model_value *inputs, model_va
 }
 
 clave_status model_reset(model *m) { return carried_status(clave_session_reset(m->session)); }
-
-clave_status carried_verify(int n_threads) {
-  model *other;
-  int n;
-  TRY(model_create(&other));
-  carried_set_note(other, NULL, NULL);
-  clave_status st = verify_model(other, n_threads, &n);
-  model_destroy(other);
-  return st;
-}

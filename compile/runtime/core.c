@@ -65,9 +65,37 @@ void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *ar
   m->kernel.n_threads = all;
 }
 
+/* The first for this processor: of form `index`, or where that is negative of any. NULL: none. */
+static const model_packed *find_packed(int index) {
+  const int n = compiled_model.n_packed;
+  const char *level = n ? compiled_model.level() : "";
+  for (const model_packed *p = compiled_model.packed; p < compiled_model.packed + n; p++)
+    if ((index < 0 || p->form == index) && strcmp(p->level, level) == 0) return p;
+  return NULL;
+}
+
+bool core_fits_processor(void) { return !compiled_model.n_packed || find_packed(-1); }
+
+bool core_owns_form(const model *m, int index) {
+  const model_packed *p = find_packed(index);
+  return !p || m->forms[index] != model_at(p->data, 0);
+}
+
+void model_packed_form(model *m, int index) {
+  const model_packed *p = find_packed(index);
+  if (!p) fail(m, MODEL_PROCESSOR);
+  if (p) m->forms[index] = model_at(p->data, 0);
+}
+
 void model_form(model *m, int index, const kernel_desc *k, const void *args) {
+  const model_packed *p = find_packed(index);
   if (m->failed) return;
   m->scratch_bytes = scratch_of(m, k, args);
+  if (p && p->bytes == m->scratch_bytes) {
+    model_packed_form(m, index);
+    m->scratch_bytes = 0;
+    return;
+  }
   m->scratch_used = 0;
   m->scratch = m->forms[index] = take_memory(m, m->scratch_bytes);
   if (!m->scratch || !k->run(&m->kernel, args)) fail(m, MODEL_NO_MEMORY);

@@ -32,6 +32,14 @@ typedef struct model_heap {
 } model_heap;
 extern const model_heap model_host_heap; /* heap.c */
 
+/* A form of a constant that lies in the program, packed for processors of one level. */
+typedef struct model_packed {
+  int form;
+  const char *level;         /* as model_code's `level` says */
+  const unsigned char *data; /* (bytes), of MODEL_ALIGNMENT */
+  size_t bytes;
+} model_packed;
+
 /* All memory of a program that has it as one static buffer; of others zeros. */
 enum { MODEL_ALIGNMENT = 64 };
 typedef struct model_memory {
@@ -53,7 +61,11 @@ typedef struct model_code {
   const model_threads *threads; /* NULL: the caller's thread computes alone */
   const model_heap *heap;       /* NULL: all is in `memory` */
   model_memory memory;
-  void (*pack)(model *m); /* makes the forms */
+  const model_packed *packed; /* (n_packed) */
+  int n_packed;
+  const char *packed_for;     /* the levels in `packed`, for people; NULL: there are none */
+  const char *(*level)(void); /* this processor's; where something is packed */
+  void (*pack)(model *m);     /* makes the forms */
   void (*run)(model *m);
 } model_code;
 extern const model_code compiled_model; /* model.c */
@@ -64,7 +76,8 @@ typedef enum model_failure {
   MODEL_INDEX = KERNEL_FAULT_INDEX,
   MODEL_DIVISION = KERNEL_FAULT_DIVISION,
   MODEL_ROWS = KERNEL_FAULT_ROWS,
-  MODEL_NO_MEMORY
+  MODEL_NO_MEMORY,
+  MODEL_PROCESSOR /* none that the weights are packed for */
 } model_failure;
 
 struct model {
@@ -75,6 +88,8 @@ struct model {
   model_failure failed; /* what comes later does nothing */
   bool measures;        /* kernels are asked for their scratch memory, none runs */
   void *pool;           /* of threads */
+  void (*note)(void *ctx, const char *line);
+  void *note_ctx;
   kernel_context kernel;
   kernel_fault fault;
   char *scratch;
@@ -91,6 +106,10 @@ model_failure core_run(model *m, const model_value *inputs);
 /* Where output i is after a good run, until the next. */
 const void *core_output(const model *m, int i);
 void core_reset(model *m); /* state as it is at first */
+/* Whether form `index` is memory that was taken for it, else the program's. */
+bool core_owns_form(const model *m, int index);
+/* Whether nothing is packed, or it is for this processor. */
+bool core_fits_processor(void);
 
 /* ---- for model.c ---- */
 /* `offset` bytes behind `base`, for struct members of any pointer type. */
@@ -103,8 +122,11 @@ bool model_begin(model *m, const char *node);
 void model_call(model *m, const kernel_desc *k, const void *args);
 /* On so many threads at most. */
 void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args);
-/* Makes form `index` of a constant by this kernel, which writes it to its scratch memory. */
+/* Form `index` of a constant: the program's for this processor, else made by this kernel, which
+ * writes it to its scratch memory. */
 void model_form(model *m, int index, const kernel_desc *k, const void *args);
+/* The same where the program has nothing to make it of. */
+void model_packed_form(model *m, int index);
 /* A stretch of instructions in a row begins: the program, or a body. False: the run has ended. */
 bool model_begin_stretch(model *m);
 /* The truth of a BOOL at p. False while kernels are measured, and once the run has ended. */

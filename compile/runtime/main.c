@@ -102,6 +102,11 @@ static int print_help(const command_line *c) {
   return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static void print_note(void *ctx, const char *line) {
+  (void)ctx;
+  (void)fprintf(stderr, "note: %s\n", line);
+}
+
 /* Consumes st. */
 static int report(const char *self, clave_status st) {
   if (!st) return EXIT_SUCCESS;
@@ -307,6 +312,7 @@ int model_main(int argc, char **argv) {
                     .n_paths = argc - (argc > 0)};
   clave_status st = model_create(&c.m);
   int code = EXIT_FAILURE;
+  if (!st) model_set_note(c.m, print_note, NULL);
   if (st) {
     code = report(c.self, st);
   } else if ((st = read_options(&c))) {

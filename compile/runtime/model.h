@@ -9,6 +9,10 @@
 /* What there is to know of it; nothing can run yet. */
 clave_status model_create(model **out) STATUS_CHECK;
 const model_info *model_get_info(const model *m);
+/* Before it is started: who hears of what is worth a note, perhaps in another thread; NULL, as at
+ * first: nobody. */
+typedef void (*model_note_fn)(void *ctx, const char *line);
+void model_set_note(model *m, model_note_fn note, void *ctx);
 /* Makes it ready for runs: its memory, its threads, what is packed of its weights. Once. n_threads:
  * as base/threads.h has it. */
 clave_status model_start(model *m, int n_threads) STATUS_CHECK;

@@ -106,3 +106,12 @@ clave_status verify_model(model *m, int n_threads, int *n_outputs) {
   }
   return NULL;
 }
+
+clave_status verify_another(int n_threads) {
+  model *other;
+  int n;
+  TRY(model_create(&other));
+  clave_status st = verify_model(other, n_threads, &n);
+  model_destroy(other);
+  return st;
+}

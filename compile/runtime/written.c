@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/memory.h"
 #include "compile/runtime/core.h"
 #include "compile/runtime/model.h"
 #include "compile/runtime/pool.h"
@@ -24,6 +25,9 @@ static clave_status status_of(const model *m, model_failure failure) {
   if (failure == MODEL_NO_MEMORY && !compiled_model.heap)
     return UNSUPPORTED("the kernels of this processor want more than %zu bytes of memory",
                        compiled_model.memory.bytes);
+  if (failure == MODEL_PROCESSOR)
+    return UNSUPPORTED("weights lie in it as packed for %s alone, and this processor is %s",
+                       compiled_model.packed_for, compiled_model.level());
   clave_status st = failure == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&m->fault);
   return m->node ? status_while(st, "%s", m->node) : st;
 }
@@ -40,6 +44,20 @@ const model_info *model_get_info(const model *m) {
   return &compiled_model.info;
 }
 
+void model_set_note(model *m, model_note_fn note, void *ctx) {
+  m->note = note;
+  m->note_ctx = ctx;
+}
+
+static void note_packing(const model *m) {
+  text t = {0};
+  if (core_fits_processor() || !m->note) return;
+  text_printf(&t, "weights are packed for %s, not for %s: they are packed anew",
+              compiled_model.packed_for, compiled_model.level());
+  if (!t.failed) m->note(m->note_ctx, t.data);
+  text_free(&t);
+}
+
 clave_status model_start(model *m, int n_threads) {
   const model_memory *own = &compiled_model.memory;
   m->forms = take(own->forms, (size_t)compiled_model.n_forms * sizeof *m->forms);
@@ -47,7 +65,9 @@ clave_status model_start(model *m, int n_threads) {
   if (!m->forms || !m->rebased) return status_no_memory();
   if (compiled_model.threads)
     TRY(compiled_model.threads->create(m, n_threads ? n_threads : compiled_model.info.n_threads));
-  return status_of(m, core_start(m));
+  TRY(status_of(m, core_start(m)));
+  note_packing(m);
+  return NULL;
 }
 
 clave_status model_reset(model *m) {
@@ -57,7 +77,8 @@ clave_status model_reset(model *m) {
 
 void model_destroy(model *m) {
   if (!m) return;
-  for (int i = 0; m->forms && i < compiled_model.n_forms; i++) give(m->forms[i]);
+  for (int i = 0; m->forms && i < compiled_model.n_forms; i++)
+    if (core_owns_form(m, i)) give(m->forms[i]);
   give(m->forms);
   give(m->rebased);
   give(m->arena);

@@ -91,7 +91,7 @@ class Builder:
 
     def build(self, folder: pathlib.Path) -> pathlib.Path:
         own = []
-        for source in ("model.c", "weights.S"):
+        for source in ("model.c", *sorted(f.name for f in folder.glob("*.S"))):
             own.append(folder / f"{source}.o")
             self.compile(folder, source, own[-1])
         others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f.parent != folder)

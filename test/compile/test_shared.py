@@ -308,6 +308,30 @@ def test_a_chat(tmp_path):
     lib.close()
 
 
+def test_a_system_message(tmp_path):
+    """It is answered with the message behind it; the last one counts, and none after a reset."""
+    program = clave.load(TINYLM)
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    program.metadata = {"llm": {**program.metadata["llm"], "chat_template": template}}
+    program.save(tmp_path / "m.clv")
+    lib = Library(build(tmp_path / "m.clv", tmp_path, name="talk"))
+    model, user = clave.LLM(str(tmp_path / "m.clv"), device="cpu"), {"role": "user", "content": "Who is there?"}
+    for said in (b"Shout.", b"Speak of the king."):
+        assert lib.call("chat", b"system", said, None, PIECE(lambda *_: 1), None) == 0, lib.error()
+    want = model.chat([{"role": "system", "content": "Speak of the king."}, user], max_new_tokens=12)
+    plain = model.chat([user], max_new_tokens=12)
+    assert want != plain
+    ask = lambda: lib.say(user["content"], Choice(max_new_tokens=12), what="chat", role=b"user")
+    assert ask() == want
+    assert lib.call("reset") == 0
+    assert ask() == plain
+    assert lib.call("reset") == 0
+    assert lib.call("chat", b"system", b"Speak of the king.", None, PIECE(lambda *_: 1), None) == 0
+    assert lib.call("reset") == 0
+    assert ask() == plain
+    lib.close()
+
+
 # ---------------------------------------------------------------- what was kept
 
 PROGRAMS = {

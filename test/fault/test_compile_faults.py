@@ -1,6 +1,7 @@
 """Allocations that fail while a program is compiled."""
 
 import shutil
+import subprocess
 
 import pytest
 from test_faults import binary, run_faults
@@ -8,7 +9,8 @@ from test_faults import binary, run_faults
 pytestmark = pytest.mark.by_turn(5)
 
 
-def test_allocations_of_the_compiler(root, build, tmp_path, everything):
+@pytest.mark.parametrize("packed", [False, True])
+def test_allocations_of_the_compiler(root, build, tmp_path, everything, packed):
     """After an error nothing is left of what it was to make."""
     made, compiler = tmp_path / "made", tmp_path / "cc"
     made.mkdir()
@@ -17,6 +19,10 @@ def test_allocations_of_the_compiler(root, build, tmp_path, everything):
     )
     compiler.chmod(0o755)
     mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 17
+    if packed:
+        words = [build / "clave", "convert", mnist, tmp_path / "packed.clv", "--pack", "cpu"]
+        subprocess.run(words, check=True)
+        mnist = tmp_path / "packed.clv"
     others = (root / "examples/tinylm/tinylm.clv", tmp_path / "libclave.a")
     for archive in ("libclave.a", "libclave_main.a"):
         (tmp_path / archive).write_text("")

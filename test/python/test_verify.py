@@ -233,6 +233,24 @@ def test_an_executable(verify, build, tmp_path):
     assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2 ")
 
 
+@pytest.mark.by_turn(12)
+def test_an_executable_for_opencl(verify, build, tmp_path):
+    """Beside the device that it runs on."""
+    weight = torch.nn.Linear(40, 30)
+    clave.export(Fn(lambda x: weight(x.exp()).softmax(1)), (torch.ones(5, 40),)).save(tmp_path / "m.clv")
+    words = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "right", "--target", "opencl"]
+    subprocess.run(words, check=True)
+    code, out, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right", CLAVE_DEVICE="opencl")
+    assert code == 0 and "equal to that device's here, bit for bit" in out, error
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f'#!/bin/sh\n{tmp_path}/right "$@" && printf "\\1" | dd of="$2" seek=8 bs=1 conv=notrunc\n')
+    wrong.chmod(0o755)
+    code, _, error = verify(tmp_path / "m.clv", "--executable", wrong, CLAVE_DEVICE="opencl")
+    assert code == 1 and "is not that device's here: at element 2 " in error
+    code, _, error = verify(tmp_path / "m.clv", "--executable", tmp_path / "right")
+    assert code == 1 and 'runs on OpenCL devices, and CLAVE_DEVICE is "cpu"' in error
+
+
 def test_an_executable_is_interrupted(build, folder, tmp_path):
     """Ctrl-C ends it, too, and leaves nothing."""
     slow, temporary = tmp_path / "slow", tmp_path / "temporary"

@@ -425,7 +425,7 @@ static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, 
                                    int64_t m) {
   const ktensor *a = &p->a;
   return (matmul_args){.a = element_at(a->data, a->type, from * a->strides[0]),
-                       .b = matrix_at(p, group),
+                       .b = p->is_packed ? NULL : matrix_at(p, group),
                        .panels = panels_at(p, group),
                        .is_packed = p->is_packed,
                        .rounds = p->rounds,

@@ -10,7 +10,7 @@
  * accumulate in float, F64 in double, integers exactly. */
 typedef struct matmul_args {
   const void *a, *b, *bias; /* bias may be absent */
-  const void *panels;       /* b by kernel_matmul_pack, where is_packed */
+  const void *panels;       /* b by kernel_matmul_pack, where is_packed: b is NULL then */
   void *out;                /* contiguous */
   dtype type, b_type;
   bool is_packed;

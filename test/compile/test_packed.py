@@ -1,0 +1,238 @@
+"""Packed weights in executables: read where they lie on processors that they are packed for, made anew on others, with
+the same bits; and without the plain weights beside them."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+import torch
+from compiled import Refused, bits_of, command, emit, run, same_bits
+from test_means import model_of
+from test_models import noise, saved
+
+import clave
+
+FLAGS = pathlib.Path("/proc/cpuinfo").read_text().split()
+LESS = "avx2" if "avx512f" in FLAGS else "portable"  # of what this processor has
+needs_levels = pytest.mark.skipif("avx2" not in FLAGS, reason="this processor has one level of instructions")
+CONVERTED = "c.clv"
+
+
+class Net(torch.nn.Module):
+    """Convolutions and products whose weights are read packed, and a norm whose weights are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.Conv2d(16, 32, 3, stride=2)
+        self.norm = torch.nn.LayerNorm(32)
+        self.wide, self.last = torch.nn.Linear(32, 200), torch.nn.Linear(200, 10)
+
+    def forward(self, x):
+        x = self.norm(self.second(self.first(x).relu()).mean((2, 3)))
+        return self.last(self.wide(x).relu())
+
+
+@pytest.fixture
+def net(tmp_path):
+    torch.manual_seed(0)
+    args = (noise(2, 3, 16, 16),)
+    return saved(tmp_path, Net(), *args), args
+
+
+def sources(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def sizes(model):
+    """bytes of packed forms in the program, and of weights."""
+    found = re.findall(r'^  \{\d+, "[^"]+", model_forms \+ (\d+), (\d+)\}', model.read_text(), re.M)
+    return [int(n) for _, n in found]
+
+
+def is_right(exe, program, args, **more):
+    want = clave.Session(str(program), device="cpu").run(*args)
+    got = run(exe, [bits_of(x) for x in args], want, **more)
+    return all(same_bits(a, b) for a, b in zip(got, want, strict=True))
+
+
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.fixture
+def at_less(monkeypatch):
+    """What is compiled is packed for a processor that has less."""
+
+    def change(wanted):
+        if wanted:
+            monkeypatch.setenv("CLAVE_DEVICE_CLASS", LESS)
+        else:
+            monkeypatch.delenv("CLAVE_DEVICE_CLASS", raising=False)
+
+    return change
+
+
+def test_they_are_read_where_they_lie(builder, tmp_path, net):
+    program, args = net
+    folder = emit(program, tmp_path / "c", "--pack")
+    exe = builder.build(folder)
+    assert len(sizes(folder / "model.c")) >= 2
+    assert is_right(exe, program, args)
+    r = subprocess.run([exe, "--bench", "3", folder / "in0.bin"], capture_output=True, text=True)
+    assert (r.returncode, r.stderr) == (0, "")
+    zero(folder / "forms.bin")
+    assert not is_right(builder.build(folder), program, args)
+
+
+@needs_levels
+def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
+    program, args = net
+    at_less(True)
+    folder = emit(program, tmp_path / "c", "--pack")
+    zero(folder / "forms.bin")
+    at_less(False)
+    exe = builder.build(folder)
+    assert is_right(exe, program, args)
+    r = subprocess.run([exe, folder / "in0.bin", tmp_path / "out.bin"], capture_output=True)
+    said = rb"note: weights are packed for x86-64( avx2)?, not for x86-64 avx\w+: they are packed anew\n"
+    assert r.returncode == 0 and re.fullmatch(said, r.stderr), r.stderr
+
+
+@needs_levels
+def test_processors_of_two_levels(builder, tmp_path, at_less, net):
+    """A file that is packed for both: each takes its own."""
+    program, args = net
+    for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
+        at_less(less)
+        assert command("convert", a, b, "--pack", "cpu").returncode == 0
+    folder = emit(tmp_path / CONVERTED, tmp_path / "c")
+    text = (folder / "model.c").read_text()
+    levels = re.findall(r'^  \{(\d+), "([^"]+)", model_forms', text, re.M)
+    assert len({level for _, level in levels}) == 2 and len(levels) == 2 * len({n for n, _ in levels})
+    assert is_right(builder.build(folder), program, args)
+
+
+def test_a_packed_file_stays_packed(tmp_path, net):
+    """As with --pack; and where sizes are fixed that nobody packed for, what they want is made besides."""
+    program, _ = net
+    assert command("convert", program, tmp_path / CONVERTED, "--pack", "cpu").returncode == 0
+    kept = sources(emit(tmp_path / CONVERTED, tmp_path / "kept"))
+    made = sources(emit(program, tmp_path / "made", "--pack"))
+    plain = sources(emit(program, tmp_path / "plain"))
+    for files in (kept, made):  # the program's name
+        files["model.c"] = re.sub(rb'"\w+\.clv"', b"", files["model.c"])
+    assert kept == made and "forms.bin" in made and "forms.bin" not in plain
+    assert plain["weights.bin"] == made["weights.bin"]
+
+
+class Tall(torch.nn.Module):
+    """By Winograd's method where images are large, which reads the weight packed otherwise, and plain, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(64, 64, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def test_sizes_that_nobody_packed_for(builder, tmp_path):
+    torch.manual_seed(0)
+    side = torch.export.Dim("side", min=4, max=200)
+    program = clave.export(Tall().eval(), (torch.zeros(1, 64, 8, 8),), dynamic_shapes=({2: side, 3: side},))
+    program.save(tmp_path / "tall.clv")
+    args = (torch.randn(1, 64, 128, 128),)
+    folder = emit(tmp_path / "tall.clv", tmp_path / "c", "--pack", "--packed-only", "--dim", "side=128")
+    assert len(sizes(folder / "model.c")) == 1 and "kernel_winograd" in (folder / "model.c").read_text()
+    assert is_right(builder.build(folder), tmp_path / "tall.clv", args)
+
+
+@pytest.mark.parametrize("memory", [[], ["--arena", "static"]])
+def test_without_plain_weights(builder, tmp_path, memory, net):
+    program, args = net
+    both = emit(program, tmp_path / "both", "--pack", *memory)
+    only = emit(program, tmp_path / "only", "--pack", "--packed-only", *memory)
+    packed, text = sum(sizes(only / "model.c")), (only / "model.c").read_text()
+    assert (only / "forms.bin").read_bytes() == (both / "forms.bin").read_bytes()
+    assert (only / "weights.bin").stat().st_size < (both / "weights.bin").stat().st_size - packed / 2
+    assert "_pack" not in "".join(re.findall(r"&kernel_\w+", text))
+    if memory:
+        of = [int(re.search(r"packed weights (\d+)", (f / "model.c").read_text()).group(1)) for f in (both, only)]
+        assert of[0] >= packed and of[1] == 0
+    assert is_right(builder.build(only), program, args)
+
+
+@needs_levels
+def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, net):
+    program, _ = net
+    at_less(True)
+    folder = emit(program, tmp_path / "c", "--pack", "--packed-only")
+    at_less(False)
+    (tmp_path / "x.bin").write_bytes(bytes(2 * 3 * 16 * 16 * 4))
+    exe, out = builder.build(folder), tmp_path / "out.bin"
+    r = subprocess.run([exe, tmp_path / "x.bin", out], capture_output=True, text=True)
+    assert (r.returncode, r.stdout) == (1, "") and not out.exists()
+    says = r"model: weights lie in it as packed for x86-64.* alone, and this processor is x86-64 avx\w+\n"
+    assert re.fullmatch(says, r.stderr), r.stderr
+
+
+@needs_levels
+def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
+    program, args = net
+    for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
+        at_less(less)
+        assert command("convert", a, b, "--pack", "cpu").returncode == 0
+    file = bytearray((tmp_path / CONVERTED).read_bytes())
+    section = file.index(b"FORM")  # its entry: docs/format.md
+    for i in range(int.from_bytes(file[section + 8 : section + 16], "little"), len(file)):
+        file[i] ^= 1
+    (tmp_path / CONVERTED).write_bytes(file)
+    r = command("compile", tmp_path / CONVERTED, "--emit-c", tmp_path / "c")
+    assert r.returncode == 0
+    assert "is damaged (hash): it is left out" in r.stderr and "is damaged (hash): it is packed anew" in r.stderr
+    assert LESS not in re.search(r'packed_for\[\] = "(.*)"', (tmp_path / "c/model.c").read_text()).group(1)
+    assert is_right(builder.build(tmp_path / "c"), program, args)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--packed-only"], r"there must be packed ones for this processor \(cpu \d+ .*\), and the program has none"),
+        (["--pack", "--packed-only", "--method", "all"], "plain weights can be left out of programs that are"),
+        (["--pack", "--kernel-dir", "."], "--pack: kernels of your own"),
+        (["--packed-only", "--kernel-dir", "."], "kernels of one's own may read weights that are packed otherwise"),
+    ],
+)
+def test_what_is_refused(tmp_path, options, says, net):
+    program, _ = net
+    with pytest.raises(Refused, match=says):
+        emit(program, tmp_path / "c", *options)
+
+
+def test_nothing_to_pack(builder, tmp_path):
+    program, args = model_of(tmp_path, "counter")
+    folder = emit(program, tmp_path / "c", "--pack", "--packed-only")
+    assert not (folder / "forms.bin").exists()
+    assert is_right(builder.build(folder), program, args)
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.by_turn(6))])
+def test_with_the_runtime(tmp_path, target, at_less, net):
+    program, args = net
+    options = ("--target", target, "--method", "all")
+    env = {"HOME": os.environ.get("HOME", "/"), "CLAVE_SELF_CHECK": "off"}
+    out = tmp_path / "out.bin"
+    (tmp_path / "x.bin").write_bytes(bits_of(args[0]).tobytes())
+    made = {}
+    for kind, less in (("plain", False), ("packed", False), ("other", True)):
+        at_less(less)
+        r = command("compile", program, "-o", tmp_path / kind, *options, *([] if kind == "plain" else ["--pack"]))
+        assert r.returncode == 0, r.stderr
+        r = subprocess.run([tmp_path / kind, tmp_path / "x.bin", out], capture_output=True, text=True, env=env)
+        assert r.returncode == 0 and ("packed anew" in r.stderr) == (kind == "other" and target == "c"), r.stderr
+        made[kind] = out.read_bytes()
+    assert made["plain"] == made["packed"]
+    assert target == "opencl" or made["plain"] == made["other"]
+    assert (tmp_path / "packed").stat().st_size > (tmp_path / "plain").stat().st_size + 4096

@@ -6,10 +6,6 @@
 
 enum { ROOM = 6144, ROWS = 4, COPY = 16 /* of the kernel */, NARROW = 8 };
 
-static bool is_plain_depth(const conv_dim *d) {
-  return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
-}
-
 /* Padding on both sides is less than the kernel. */
 static bool is_small(const conv_dim *d) {
   int64_t behind = (d->out - 1) * d->stride + d->kernel - d->padding - d->in;
@@ -28,13 +24,13 @@ static int64_t block_rows(const conv_form *f) {
   return ceil_div(all, blocks) * ROWS;
 }
 
-bool is_small_depthwise(const cl_recorder *s, const conv_form *f) {
+bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
   const device_traits *t = recorder_traits(s);
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   return t->is_cpu && f->groups > 1 && f->channels == 1 && !f->transposed &&
          f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
          f->weight->t.type == DTYPE_F32 && !f->weight->t.encoding.kind &&
-         is_plain_depth(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
+         conv_dim_is_absent(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
          x->stride == y->stride && block_rows(f) > 0 &&
          max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
 }

@@ -13,11 +13,14 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
-#if COLUMNS < 16
-#define LANES COLUMNS
+#ifndef LANES
+#if WIDTH < 8
+#define LANES 8
 #else
 #define LANES 16
 #endif
+#endif
+#include "padded_row.h"
 #include "winograd.h"
 
 #define load_lanes(p) PASTE(vload, LANES)(0, p)
@@ -27,29 +30,39 @@
 
 #define SPAN ((TILE + 1) * LANES) /* columns that LANES tiles see, and more */
 
-/* Columns [x, x + SPAN) of a row of the image, with zeros around it. */
-static inline void load_row(const __global float *row, int columns, int x, float to[SPAN]) {
-  const int low = clamp(-x, 0, SPAN), high = clamp(columns - x, low, SPAN);
-  for (int k = 0; k < low; k++) to[k] = 0;
-  for (int k = low; k < high; k++) to[k] = row[x + k];
-  for (int k = high; k < SPAN; k++) to[k] = 0;
+/* Every TILE-th of TILE * LANES neighbours, from the first one on. */
+static inline lanes load_tiles(const float *row) {
+#if TILE == 2
+  return (lanes)(load_lanes(row).even, load_lanes(row + LANES).even);
+#elif LANES == 16
+  return (lanes)(vload16(0, row).s048c, vload16(1, row).s048c, vload16(2, row).s048c,
+                 vload16(3, row).s048c);
+#else
+  return (lanes)(vload16(0, row).s048c, vload16(1, row).s048c);
+#endif
 }
 
-/* Element `at` of each of LANES tiles. */
-static inline lanes load_tiles(const float *row, int at) {
-  float some[LANES];
-  for (int l = 0; l < LANES; l++) some[l] = row[l * TILE + at];
-  return load_lanes(some);
-}
-
-/* Factors [row * N, row * N + N) of LANES tiles, factor_step apart. */
+/* Factors of a row of what columns made, of LANES tiles, factor_step apart. */
 static inline void store_factors(const float *row, __global float *to, index_t factor_step) {
   lanes d[N], f[N];
 #pragma unroll
-  for (int x = 0; x < N; x++) d[x] = load_tiles(row, x);
+  for (int x = 0; x < N; x++) d[x] = load_tiles(row + x);
   factors_of(d, f);
 #pragma unroll
   for (int x = 0; x < N; x++) store_lanes(f[x], to + x * factor_step);
+}
+
+/* What the first `width` columns of rows make, LANES or more. */
+static inline void make_columns(const float in[N][SPAN + COPY], int width,
+                                float to[N][SPAN + COPY]) {
+  for (int v = 0; v < width; v += LANES) {
+    lanes d[N], f[N];
+#pragma unroll
+    for (int y = 0; y < N; y++) d[y] = load_lanes(in[y] + v);
+    factors_of(d, f);
+#pragma unroll
+    for (int y = 0; y < N; y++) store_lanes(f[y], to[y] + v);
+  }
 }
 
 /* A work-item makes those of one channel of a group, of rows [first_row, first_row + rows) of the
@@ -60,30 +73,27 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
                                const int in_columns, const int top, const int left,
                                const int tile_rows, const int tile_columns, const int first_row,
                                const int rows, const index_t pitch) {
-  const index_t item = (index_t)get_global_id(0), factor_step = channels * pitch;
+  const index_t item = (index_t)get_global_id(0), factor_step = channels * pitch,
+                size = (index_t)in_rows * in_columns;
   if (item >= items) return;
   x += x_offset;
   factors += factors_offset + (item / channels * FACTORS * channels + item % channels) * pitch;
   for (int row = first_row; row < first_row + rows; row++) {
     const place p = place_of(row, 0, tile_rows);
-    const __global float *plane = x + (p.image * items + item) * in_rows * in_columns;
+    const __global float *plane = x + (p.image * items + item) * size;
     for (int column = 0; column < tile_columns; column += LANES) {
-      float in[N][SPAN], half_made[N][SPAN];
+      float in[N][SPAN + COPY], columns[N][SPAN + COPY];
+      const int first = column * TILE - left, from = max(first, 0),
+                width = min(LANES, tile_columns - column) * TILE + SIDE - 1,
+                before = clamp(-first, 0, width), n = clamp(in_columns - from, 0, width - before);
       for (int y = 0; y < N; y++) {
-        const int at = p.row * TILE + y - top, inside = at >= 0 && at < in_rows;
-        load_row(plane + (inside ? at : 0) * (index_t)in_columns, inside ? in_columns : 0,
-                 column * TILE - left, in[y]);
+        const int at = p.row * TILE + y - top, inside = at >= 0 && at < in_rows && n > 0;
+        const index_t cell = inside ? (index_t)at * in_columns + from : 0;
+        copy_row(in[y], plane + cell, inside ? before : 0, inside ? n : 0, size - cell, width);
       }
-      for (int v = 0; v < SPAN; v += LANES) {
-        lanes d[N], f[N];
-#pragma unroll
-        for (int y = 0; y < N; y++) d[y] = load_lanes(in[y] + v);
-        factors_of(d, f);
-#pragma unroll
-        for (int y = 0; y < N; y++) store_lanes(f[y], half_made[y] + v);
-      }
+      make_columns(in, width, columns);
       for (int y = 0; y < N; y++)
-        store_factors(half_made[y], factors + y * N * factor_step + column, factor_step);
+        store_factors(columns[y], factors + y * N * factor_step + column, factor_step);
     }
     factors += tile_columns;
   }

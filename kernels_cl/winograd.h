@@ -56,9 +56,6 @@ static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
 #endif
 }
 
-/* The bits of what is infinite or no number have all of these. */
-static inline int is_finite(float x) { return (as_uint(x) & 0x7f800000u) != 0x7f800000u; }
-
 /* The image that tiles are of. */
 typedef struct image {
   int channels, outputs; /* of a group */
@@ -96,9 +93,10 @@ static inline void make_directly(const __global float *x, const __global float *
         float sum = 0;
         for (int tap = 0; tap < SIDE * SIDE; tap++) {
           const int row = y + tap / SIDE - s->top, at = column + tap % SIDE - s->left;
-          if (row >= 0 && row < s->in_rows && at >= 0 && at < s->in_columns)
-            sum = fma(weight[c * SIDE * SIDE + tap],
-                      x[((index_t)c * s->in_rows + row) * s->in_columns + at], sum);
+          const int inside = row >= 0 && row < s->in_rows && at >= 0 && at < s->in_columns;
+          const float in =
+              inside ? x[((index_t)c * s->in_rows + row) * s->in_columns + at] : 0.0f;
+          sum = fma(weight[c * SIDE * SIDE + tap], in, sum);
         }
         total += sum;
       }

@@ -4,7 +4,12 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { ROOM = 6144, ROWS = 4, COPY = 16 /* of the kernel */, NARROW = 8 };
+enum {
+  ROOM = 6144, /* floats of copied rows */
+  ROWS = 4,    /* of outputs that are made at once */
+  COPY = 16,   /* floats at once; room behind a copied row */
+  NARROW = 8   /* columns for which vectors of so many lanes do */
+};
 
 /* Padding on both sides is less than the kernel. */
 static bool is_small(const conv_dim *d) {
@@ -45,6 +50,9 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
   launch_define(&l, "SIDE", (int)x->kernel);
   launch_define(&l, "STRIDE", (int)x->stride);
   launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
+  launch_define(&l, "ROOM", ROOM);
+  launch_define(&l, "ROWS", ROWS);
+  launch_define(&l, "COPY", COPY);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),

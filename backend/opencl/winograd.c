@@ -8,6 +8,7 @@
 enum {
   CHUNK_BYTES = 4 << 20, /* of factors, unless a row of tiles has more */
   SUM_BYTES = 160 << 10, /* of a part's sums: what the second-level cache keeps beside factors */
+  NARROW = 8,            /* tiles of a row for which vectors of so many lanes do */
   ITEMS_EACH = 4         /* work-items for a core, where there are so many tiles */
 };
 
@@ -142,6 +143,7 @@ static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t,
   launch l;
   begin_winograd(&l, s, n, t);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
+  launch_define(&l, "LANES", t->tile_columns <= NARROW ? NARROW : (int)lanes_of(t));
   if (factor_floats(t, t->chunk) > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(winograd_factors_args){.x = buffer_arg(f->x),
                                            .factors = scratch_arg(0),

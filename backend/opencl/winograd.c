@@ -1,5 +1,5 @@
-/* Convolutions by Winograd's method: kernels_cl/winograd.cl. Some rows of tiles are taken at once,
- * whose factors a cache keeps. */
+/* Convolutions by Winograd's method: kernels_cl/winograd.cl for CPUs, winograd_groups.cl elsewhere.
+ * Some rows of tiles are taken at once, whose factors a cache keeps. */
 #include "backend/opencl/winograd.h"
 
 #include "backend/opencl/families.h"
@@ -9,6 +9,7 @@ enum {
   CHUNK_BYTES = 4 << 20, /* of factors, unless a row of tiles has more */
   SUM_BYTES = 160 << 10, /* of a part's sums: what the second-level cache keeps beside factors */
   NARROW = 8,            /* tiles of a row for which vectors of so many lanes do */
+  BLOCK = 32,            /* outputs, and tiles, that a group of work-items multiplies */
   ITEMS_EACH = 4         /* work-items for a core, where there are so many tiles */
 };
 
@@ -44,6 +45,7 @@ static int64_t most_tiles(const device_traits *d, const tiling *t) {
 
 /* Whole rows of tiles, or a part of one; parts of about the same size. */
 static void cut_parts(const device_traits *d, tiling *t) {
+  if (!d->is_cpu) return;
   t->part_tiles = most_tiles(d, t);
   if (t->part_tiles == 0) return;
   if (t->tile_columns <= t->part_tiles) {
@@ -68,9 +70,18 @@ static int64_t factor_floats(const tiling *t, int64_t rows) {
   return t->f->groups * t->f->channels * t->factors * pitch_of(t, rows);
 }
 
+/* Of all sums, which lie behind the factors where local memory does not hold them. */
+static int64_t sum_floats(const device_traits *d, const tiling *t) {
+  return d->is_cpu ? 0 : t->f->groups * t->f->outputs * t->factors * t->pitch;
+}
+
+static int64_t scratch_floats(const cl_recorder *s, const tiling *t) {
+  return factor_floats(t, t->chunk) + sum_floats(recorder_traits(s), t);
+}
+
 static tiling plan_tiling(const cl_recorder *s, const conv_form *f, int tile) {
   const device_traits *d = recorder_traits(s);
-  tiling t = {.f = f, .tile = tile, .columns = 2 * (int64_t)d->vector_width};
+  tiling t = {.f = f, .tile = tile, .columns = d->is_cpu ? 2 * (int64_t)d->vector_width : BLOCK};
   t.factors = (int64_t)(tile + 2) * (tile + 2);
   t.panels = ceil_div(f->outputs, t.columns);
   t.tile_rows = ceil_div(f->dims[1].out, tile);
@@ -93,8 +104,8 @@ bool winograd_usable(const cl_recorder *s, const conv_form *f, int tile) {
   const device_traits *d = recorder_traits(s);
   if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight)) return false;
   const tiling t = plan_tiling(s, f, tile);
-  return t.part_tiles > 0 && packed_bytes(&t) <= d->max_alloc &&
-         (uint64_t)factor_floats(&t, t.chunk) * sizeof(float) <= d->max_alloc;
+  return (t.part_tiles > 0 || !d->is_cpu) && packed_bytes(&t) <= d->max_alloc &&
+         (uint64_t)scratch_floats(s, &t) * sizeof(float) <= d->max_alloc;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -108,6 +119,7 @@ static void begin_winograd(launch *l, cl_recorder *s, const node *n, const tilin
   launch_begin(l, s, n);
   launch_compute(l, DTYPE_F32);
   launch_define(l, "TILE", t->tile);
+  if (scratch_floats(s, t) > INT32_MAX / 2) launch_wide(l);
 }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
@@ -144,7 +156,6 @@ static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t,
   begin_winograd(&l, s, n, t);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "LANES", t->tile_columns <= NARROW ? NARROW : (int)lanes_of(t));
-  if (factor_floats(t, t->chunk) > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(winograd_factors_args){.x = buffer_arg(f->x),
                                            .factors = scratch_arg(0),
                                            .items = items,
@@ -168,7 +179,6 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   begin_winograd(&l, s, n, t);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  if (factor_floats(t, t->chunk) > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(winograd_args){.x = buffer_arg(f->x),
                                    .factors = scratch_arg(0),
                                    .packed = form_arg(form),
@@ -202,15 +212,100 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   return launch_run(&l, 2, global, local);
 }
 
+/* ---------------------------------------------------------------- for many work-items */
+
+static clave_status make_tile_factors(cl_recorder *s, const node *n, const tiling *t, int64_t first,
+                                      int64_t rows) {
+  const conv_form *f = t->f;
+  const int64_t tiles = rows * t->tile_columns, items = f->groups * f->channels * tiles;
+  launch l;
+  begin_winograd(&l, s, n, t);
+  launch_args(&l, &(winograd_tile_factors_args){.x = buffer_arg(f->x),
+                                                .factors = scratch_arg(0),
+                                                .items = items,
+                                                .groups = f->groups,
+                                                .channels = f->channels,
+                                                .in_rows = f->dims[1].in,
+                                                .in_columns = f->dims[2].in,
+                                                .top = f->dims[1].padding,
+                                                .left = f->dims[2].padding,
+                                                .tile_rows = t->tile_rows,
+                                                .tile_columns = t->tile_columns,
+                                                .first_row = first,
+                                                .tiles = tiles,
+                                                .pitch = t->pitch});
+  return launch_items(&l, items);
+}
+
+static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *t, int form,
+                                   int64_t rows) {
+  const conv_form *f = t->f;
+  const int64_t tiles = rows * t->tile_columns;
+  launch l;
+  begin_winograd(&l, s, n, t);
+  launch_args(&l, &(winograd_products_args){.factors = scratch_arg(0),
+                                            .packed = form_arg(form),
+                                            .sums = scratch_arg(factor_floats(t, t->chunk)),
+                                            .channels = f->channels,
+                                            .n_outputs = f->outputs,
+                                            .tiles = tiles,
+                                            .pitch = t->pitch});
+  size_t global[3] = {(size_t)ceil_div(tiles, BLOCK) * LOCAL_SIZE, (size_t)t->panels,
+                      (size_t)(f->groups * t->factors)},
+         local[3] = {LOCAL_SIZE, 1, 1};
+  return launch_run(&l, 3, global, local);
+}
+
+static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tiling *t, int64_t first,
+                                      int64_t rows) {
+  const conv_form *f = t->f;
+  const int64_t tiles = rows * t->tile_columns, items = f->groups * f->outputs * tiles;
+  launch l;
+  begin_winograd(&l, s, n, t);
+  launch_define(&l, "HAS_BIAS", f->bias != NULL);
+  launch_args(&l, &(winograd_tile_outputs_args){.x = buffer_arg(f->x),
+                                                .sums = scratch_arg(factor_floats(t, t->chunk)),
+                                                .weight = buffer_arg(f->weight),
+                                                .bias = optional_arg(f->bias),
+                                                .out = buffer_arg(f->out),
+                                                .items = items,
+                                                .groups = f->groups,
+                                                .channels = f->channels,
+                                                .n_outputs = f->outputs,
+                                                .in_rows = f->dims[1].in,
+                                                .in_columns = f->dims[2].in,
+                                                .out_rows = f->dims[1].out,
+                                                .out_columns = f->dims[2].out,
+                                                .top = f->dims[1].padding,
+                                                .left = f->dims[2].padding,
+                                                .tile_rows = t->tile_rows,
+                                                .tile_columns = t->tile_columns,
+                                                .first_row = first,
+                                                .tiles = tiles,
+                                                .pitch = t->pitch});
+  if (rows == t->rows) launch_epilogue(&l);
+  return launch_items(&l, items);
+}
+
+/* ---------------------------------------------------------------- the op */
+
+static clave_status run_rows(cl_recorder *s, const node *n, const tiling *t, int form,
+                             int64_t first, int64_t rows) {
+  if (recorder_traits(s)->is_cpu) {
+    TRY(make_factors(s, n, t, first, rows));
+    return make_outputs(s, n, t, form, first, rows);
+  }
+  TRY(make_tile_factors(s, n, t, first, rows));
+  TRY(multiply_tiles(s, n, t, form, rows));
+  return make_tile_outputs(s, n, t, first, rows);
+}
+
 clave_status opencl_winograd(cl_recorder *s, const node *n, const conv_form *f, int tile) {
   const tiling t = plan_tiling(s, f, tile);
   int form;
   TRY(provide_weight(s, n, &t, &form));
-  TRY(recorder_scratch(s, sizeof(float) * (size_t)factor_floats(&t, t.chunk)));
-  for (int64_t first = 0; first < t.rows; first += t.chunk) {
-    int64_t rows = min_i64(t.chunk, t.rows - first);
-    TRY(make_factors(s, n, &t, first, rows));
-    TRY(make_outputs(s, n, &t, form, first, rows));
-  }
+  TRY(recorder_scratch(s, sizeof(float) * (size_t)scratch_floats(s, &t)));
+  for (int64_t first = 0; first < t.rows; first += t.chunk)
+    TRY(run_rows(s, n, &t, form, first, min_i64(t.chunk, t.rows - first)));
   return NULL;
 }

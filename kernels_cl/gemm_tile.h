@@ -23,7 +23,6 @@
 #define SUMS_SPACE __private /* where tiles of sums are */
 #endif
 
-
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
 #define vstorew PASTE(vstore, WIDTH)

@@ -3,8 +3,8 @@
  *
  * winograd_factors makes factors [group][N * N][channel][tile] of x, LANES tiles of a row at once.
  * In winograd, a work-item multiplies those of a part of the tiles by a panel of winograd_pack.cl,
- * as gemm_tile.h does, a tile as a row and an output as a column: sums [N * N][tile][COLUMNS] stay in
- * local memory. They become outputs with COLUMNS or 16 of them in the lanes of a vector. */
+ * as gemm_tile.h does, a tile as a row and an output as a column: sums [N * N][tile][COLUMNS] stay
+ * in local memory. They become outputs with COLUMNS or 16 of them in the lanes of a vector. */
 #include "common.h"
 #define B_PACKED 1
 #define CHAIN 16 /* keeps rounding errors small, which make most of the method's own */
@@ -101,17 +101,17 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
 
 /* ---------------------------------------------------------------- outputs */
 
-#define CELLS 16                       /* outputs of a channel that are stored at once */
+#define CELLS 16                        /* outputs of a channel that are stored at once */
 #define AT_ONCE (CELLS / (TILE * TILE)) /* their tiles */
 #define vloadt PASTE(vload, TILE)
 #define vstoret PASTE(vstore, TILE)
 
 /* A part of the tiles: neighbours in a row, or whole rows. */
 typedef struct part {
-  int row, column;   /* of the first tile */
-  int columns;       /* tiles of a row, all that there are or are of the part */
-  int count;         /* tiles */
-  int tile_rows;     /* of an image */
+  int row, column; /* of the first tile */
+  int columns;     /* tiles of a row, all that there are or are of the part */
+  int count;       /* tiles */
+  int tile_rows;   /* of an image */
 } part;
 
 static inline place tile_of(const part *p, int tile) {
@@ -176,8 +176,8 @@ static inline void store_outputs(const part *t, const image *s, const __local fl
     float turned[LANES * CELLS];
     const int some = min(AT_ONCE, t->count - first);
     for (int k = 0; k < AT_ONCE; k++)
-      make_cells(sums + min(first + k, t->count - 1) * COLUMNS, step, bias,
-                 cells + k * TILE * TILE, &seen);
+      make_cells(sums + min(first + k, t->count - 1) * COLUMNS, step, bias, cells + k * TILE * TILE,
+                 &seen);
     turn_cells(cells, turned);
     for (int k = 0; k < some; k++) {
       const place p = tile_of(t, first + k);
@@ -203,19 +203,19 @@ static inline void mend(const part *t, const image *s, const __global float *x, 
 /* The epilogue of what a part has of one output; cell: the number in out of its plane in the first
  * image, which lies at `out`. */
 #ifdef EPILOGUE_RANK
-#define EPILOGUE_PART(t, s, out, cell, image_step)                                               \
-  for (int i_ = 0, n_; i_ < (t).count; i_ += n_) {                                               \
-    const place p_ = tile_of(&(t), i_);                                                          \
-    const int first_ = p_.row * TILE * (s).out_columns + p_.column * TILE,                       \
-              whole_ = p_.column == 0 && (t).columns * TILE >= (s).out_columns,                  \
-              rows_ = whole_ ? min(((t).count - i_) / (t).columns, (t).tile_rows - p_.row) : 1,  \
-              cells_y_ = min(rows_ * TILE, (s).out_rows - p_.row * TILE),                        \
-              cells_x_ = min((t).columns * TILE, (s).out_columns - p_.column * TILE);            \
-    const index_t at_ = p_.image * (image_step) + first_;                                        \
-    n_ = rows_ * (t).columns;                                                                    \
-    for (int y_ = 0; y_ < (whole_ ? 1 : cells_y_); y_++)                                         \
-      EPILOGUE((out) + at_ + y_ * (s).out_columns, (cell) + at_ + y_ * (s).out_columns,          \
-               whole_ ? cells_y_ * (s).out_columns : cells_x_);                                  \
+#define EPILOGUE_PART(t, s, out, cell, image_step)                                              \
+  for (int i_ = 0, n_; i_ < (t).count; i_ += n_) {                                              \
+    const place p_ = tile_of(&(t), i_);                                                         \
+    const int first_ = p_.row * TILE * (s).out_columns + p_.column * TILE,                      \
+              whole_ = p_.column == 0 && (t).columns * TILE >= (s).out_columns,                 \
+              rows_ = whole_ ? min(((t).count - i_) / (t).columns, (t).tile_rows - p_.row) : 1, \
+              cells_y_ = min(rows_ * TILE, (s).out_rows - p_.row * TILE),                       \
+              cells_x_ = min((t).columns * TILE, (s).out_columns - p_.column * TILE);           \
+    const index_t at_ = p_.image * (image_step) + first_;                                       \
+    n_ = rows_ * (t).columns;                                                                   \
+    for (int y_ = 0; y_ < (whole_ ? 1 : cells_y_); y_++)                                        \
+      EPILOGUE((out) + at_ + y_ * (s).out_columns, (cell) + at_ + y_ * (s).out_columns,         \
+               whole_ ? cells_y_ * (s).out_columns : cells_x_);                                 \
   }
 #else
 #define EPILOGUE_PART(t, s, out, cell, image_step)
@@ -238,11 +238,14 @@ __kernel void winograd(const __global float *x, const long x_offset, const __glo
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
   const int across = (tile_columns + part_columns - 1) / part_columns,
             panels = (n_outputs + COLUMNS - 1) / COLUMNS, id = (int)get_global_id(0),
-            panel = (int)get_global_id(1), group = panel / panels, step = part_tiles * COLUMNS + LANES;
+            panel = (int)get_global_id(1), group = panel / panels,
+            step = part_tiles * COLUMNS + LANES;
   const int row = id / across * part_rows, column = id % across * part_columns,
             columns = min(part_columns, tile_columns - column);
-  const part t = {first_row + row, column, columns, min(part_rows, rows - row) * columns, tile_rows};
-  factors += factors_offset + (long)group * FACTORS * channels * pitch + row * tile_columns + column;
+  const part t = {first_row + row, column, columns, min(part_rows, rows - row) * columns,
+                  tile_rows};
+  factors +=
+      factors_offset + (long)group * FACTORS * channels * pitch + row * tile_columns + column;
   packed += packed_offset + (long)panel * FACTORS * channels * COLUMNS;
   for (int f = 0; f < FACTORS; f++)
     for (int i = 0; i < t.count; i += ROWS)

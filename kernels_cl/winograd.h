@@ -1,8 +1,8 @@
 /* Winograd's method on a tile of TILE x TILE outputs of a 3x3 kernel, N = TILE + 2: the N x N
  * inputs become factors, each is multiplied with that of the weight and summed over channels, and
  * the N x N sums become outputs; rows and columns one after the other. The points are 0, 1, -1 and
- * infinity, or 0, +-POINT_A, +-POINT_B and infinity: products and quotients of these stay near 1, so that few
- * digits are lost. */
+ * infinity, or 0, +-POINT_A, +-POINT_B and infinity: products and quotients of these stay near 1,
+ * so that few digits are lost. */
 #ifndef TILE
 #define TILE 4 /* or 2 */
 #endif
@@ -31,8 +31,10 @@ static inline void factors_of(const lanes d[N], lanes f[N]) {
   f[2] = d[2] - d[1];
   f[3] = d[3] - d[1];
 #else
-  const lanes even_a = fma((lanes)-POINT_B2, d[2], d[4]), odd_a = POINT_A * fma((lanes)-POINT_B2, d[1], d[3]);
-  const lanes even_b = fma((lanes)-POINT_A2, d[2], d[4]), odd_b = POINT_B * fma((lanes)-POINT_A2, d[1], d[3]);
+  const lanes even_a = fma((lanes)-POINT_B2, d[2], d[4]),
+              odd_a = POINT_A * fma((lanes)-POINT_B2, d[1], d[3]);
+  const lanes even_b = fma((lanes)-POINT_A2, d[2], d[4]),
+              odd_b = POINT_B * fma((lanes)-POINT_A2, d[1], d[3]);
   f[0] = fma((lanes)(POINT_A2 * POINT_B2), d[0], fma((lanes)(-POINT_A2 - POINT_B2), d[2], d[4]));
   f[1] = even_a + odd_a;
   f[2] = even_a - odd_a;
@@ -94,8 +96,7 @@ static inline void make_directly(const __global float *x, const __global float *
         for (int tap = 0; tap < SIDE * SIDE; tap++) {
           const int row = y + tap / SIDE - s->top, at = column + tap % SIDE - s->left;
           const int inside = row >= 0 && row < s->in_rows && at >= 0 && at < s->in_columns;
-          const float in =
-              inside ? x[((index_t)c * s->in_rows + row) * s->in_columns + at] : 0.0f;
+          const float in = inside ? x[((index_t)c * s->in_rows + row) * s->in_columns + at] : 0.0f;
           sum = fma(weight[c * SIDE * SIDE + tap], in, sum);
         }
         total += sum;

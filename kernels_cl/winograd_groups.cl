@@ -24,10 +24,11 @@ __kernel void winograd_tile_factors(const __global float *x, const long x_offset
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t tile = item % tiles, channel = item / tiles, step = channels * pitch;
-  const place p = place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns),
-                           tile_rows);
+  const place p =
+      place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
   x += x_offset + ((index_t)p.image * groups * channels + channel) * in_rows * in_columns;
-  factors += factors_offset + (channel / channels * FACTORS * channels + channel % channels) * pitch;
+  factors +=
+      factors_offset + (channel / channels * FACTORS * channels + channel % channels) * pitch;
   lanes made[N][N], d[N], f[N];
   for (int column = 0; column < N; column++) {
     for (int row = 0; row < N; row++) {
@@ -63,7 +64,8 @@ __kernel void winograd_products(const __global float *factors, const long factor
     for (int e = worker; e < DEPTH * COLUMNS; e += WORKERS) {
       const int k = k0 + e / COLUMNS, j = e % COLUMNS;
       of_outputs[e / COLUMNS][j] = k < channels ? packed[(long)k * COLUMNS + j] : 0;
-      of_tiles[e / COLUMNS][j] = k < channels && first + j < tiles ? factors[k * pitch + first + j] : 0;
+      of_tiles[e / COLUMNS][j] =
+          k < channels && first + j < tiles ? factors[k * pitch + first + j] : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float part[BLOCK][BLOCK] = {{0}};
@@ -84,21 +86,23 @@ __kernel void winograd_products(const __global float *factors, const long factor
 
 /* items: a tile of the rows for each output, tiles innermost. Weight and bias as they are in
  * memory. */
-__kernel void winograd_tile_outputs(
-    const __global float *x, const long x_offset, const __global float *sums, const long sums_offset,
-    const __global float *weight, const long weight_offset, const __global float *bias,
-    const long bias_offset, __global float *out, const long out_offset, const index_t items,
-    const int groups, const int channels, const int n_outputs, const int in_rows,
-    const int in_columns, const int out_rows, const int out_columns, const int top, const int left,
-    const int tile_rows, const int tile_columns, const int first_row, const index_t tiles,
-    const index_t pitch) {
+__kernel void winograd_tile_outputs(const __global float *x, const long x_offset,
+                                    const __global float *sums, const long sums_offset,
+                                    const __global float *weight, const long weight_offset,
+                                    const __global float *bias, const long bias_offset,
+                                    __global float *out, const long out_offset, const index_t items,
+                                    const int groups, const int channels, const int n_outputs,
+                                    const int in_rows, const int in_columns, const int out_rows,
+                                    const int out_columns, const int top, const int left,
+                                    const int tile_rows, const int tile_columns,
+                                    const int first_row, const index_t tiles, const index_t pitch) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
   const index_t tile = item % tiles, output = item / tiles, step = n_outputs * pitch;
   const int group = (int)(output / n_outputs);
-  const place p = place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns),
-                           tile_rows);
+  const place p =
+      place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
   sums += sums_offset + (group * FACTORS * n_outputs + output % n_outputs) * pitch + tile;
   lanes made[TILE][N], d[N], y[TILE], check = 0;
   for (int column = 0; column < N; column++) {
@@ -119,9 +123,9 @@ __kernel void winograd_tile_outputs(
       check += out[at + row * out_columns + column] = y[column] + shift;
   }
   if (!is_finite(check) && !tile_is_finite(out, &s, &p))
-    make_directly(x + x_offset + ((index_t)p.image * groups + group) * channels * in_rows * in_columns,
-                  weight + weight_offset + (long)output * channels * SIDE * SIDE, shift, out, &s,
-                  &p);
+    make_directly(
+        x + x_offset + ((index_t)p.image * groups + group) * channels * in_rows * in_columns,
+        weight + weight_offset + (long)output * channels * SIDE * SIDE, shift, out, &s, &p);
   for (int row = 0; row < rows; row++)
     EPILOGUE(out + at + row * out_columns, cell + at + row * out_columns, columns);
 }

@@ -16,7 +16,8 @@ static inline void factors_of_3(const float k[SIDE], float f[N]) {
   f[2] = (k[0] + k[2] - k[1]) * 0.5f;
   f[3] = k[2];
 #else
-  const float of_a = 1 / (2 * POINT_A2 * (POINT_A2 - POINT_B2)), of_b = 1 / (2 * POINT_B2 * (POINT_B2 - POINT_A2));
+  const float of_a = 1 / (2 * POINT_A2 * (POINT_A2 - POINT_B2)),
+              of_b = 1 / (2 * POINT_B2 * (POINT_B2 - POINT_A2));
   const float even_a = fma(POINT_A2, k[2], k[0]), even_b = fma(POINT_B2, k[2], k[0]);
   f[0] = k[0] * (1 / (POINT_A2 * POINT_B2));
   f[1] = fma(POINT_A, k[1], even_a) * of_a;

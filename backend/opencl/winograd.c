@@ -20,10 +20,10 @@ typedef struct tiling {
   int64_t factors, columns; /* of a tile; outputs of a panel */
   int64_t panels;           /* of a group */
   int64_t tile_rows, tile_columns;
-  int64_t rows, chunk;               /* all rows; those taken at once */
-  int64_t pitch;                     /* floats of a channel of a factor */
-  int64_t part_rows, part_columns;   /* tiles of a work-item */
-  int64_t part_tiles;                /* whose sums there is room for */
+  int64_t rows, chunk;             /* all rows; those taken at once */
+  int64_t pitch;                   /* floats of a channel of a factor */
+  int64_t part_rows, part_columns; /* tiles of a work-item */
+  int64_t part_tiles;              /* whose sums there is room for */
 } tiling;
 
 static int64_t panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
@@ -179,31 +179,31 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   begin_winograd(&l, s, n, t);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l, &(winograd_args){.x = buffer_arg(f->x),
-                                   .factors = scratch_arg(0),
-                                   .packed = form_arg(form),
-                                   .weight = buffer_arg(f->weight),
-                                   .bias = optional_arg(f->bias),
-                                   .out = buffer_arg(f->out),
-                                   .groups = f->groups,
-                                   .channels = f->channels,
-                                   .n_outputs = f->outputs,
-                                   .in_rows = f->dims[1].in,
-                                   .in_columns = f->dims[2].in,
-                                   .out_rows = f->dims[1].out,
-                                   .out_columns = f->dims[2].out,
-                                   .top = f->dims[1].padding,
-                                   .left = f->dims[2].padding,
-                                   .tile_rows = t->tile_rows,
-                                   .tile_columns = t->tile_columns,
-                                   .first_row = first,
-                                   .rows = rows,
-                                   .part_rows = t->part_rows,
-                                   .part_columns = t->part_columns,
-                                   .part_tiles = t->part_tiles,
-                                   .pitch = t->pitch,
-                                   .sums = local_arg(sizeof(float) *
-                                                     (size_t)sums_of(t, t->part_tiles))});
+  launch_args(
+      &l, &(winograd_args){.x = buffer_arg(f->x),
+                           .factors = scratch_arg(0),
+                           .packed = form_arg(form),
+                           .weight = buffer_arg(f->weight),
+                           .bias = optional_arg(f->bias),
+                           .out = buffer_arg(f->out),
+                           .groups = f->groups,
+                           .channels = f->channels,
+                           .n_outputs = f->outputs,
+                           .in_rows = f->dims[1].in,
+                           .in_columns = f->dims[2].in,
+                           .out_rows = f->dims[1].out,
+                           .out_columns = f->dims[2].out,
+                           .top = f->dims[1].padding,
+                           .left = f->dims[2].padding,
+                           .tile_rows = t->tile_rows,
+                           .tile_columns = t->tile_columns,
+                           .first_row = first,
+                           .rows = rows,
+                           .part_rows = t->part_rows,
+                           .part_columns = t->part_columns,
+                           .part_tiles = t->part_tiles,
+                           .pitch = t->pitch,
+                           .sums = local_arg(sizeof(float) * (size_t)sums_of(t, t->part_tiles))});
   if (rows == t->rows) launch_epilogue(&l);
   size_t global[2] = {(size_t)(ceil_div(t->tile_columns, t->part_columns) *
                                ceil_div(rows, t->part_rows)),

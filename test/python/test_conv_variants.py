@@ -1,5 +1,5 @@
-"""Variants of convolutions under OpenCL that the op cases do not force: their errors, parts of large images, and numbers
-beyond the finite, as both classes of devices compute them."""
+"""Variants of convolutions under OpenCL that the op cases do not force: their errors, parts of large images, and
+numbers beyond the finite, as both classes of devices compute them."""
 
 import contextlib
 import os

@@ -167,6 +167,8 @@ void launch_take(launch *l, const kernel_signature *g, const void *args);
 /* After launch_args of the launch that stores all of the node's result, by a kernel that says
  * EPILOGUE behind its stores (common.h): it runs the node's epilogue, if there is one. */
 void launch_epilogue(launch *l);
+/* The same where launches of one kernel each store a part of the result. last: none follows. */
+void launch_epilogue_of_part(launch *l, bool last);
 
 /* Of all custom ops. */
 extern const char custom_kernel_name[];

@@ -204,7 +204,7 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
                            .part_tiles = t->part_tiles,
                            .pitch = t->pitch,
                            .sums = local_arg(sizeof(float) * (size_t)sums_of(t, t->part_tiles))});
-  if (rows == t->rows) launch_epilogue(&l);
+  launch_epilogue_of_part(&l, first + rows == t->rows);
   size_t global[2] = {(size_t)(ceil_div(t->tile_columns, t->part_columns) *
                                ceil_div(rows, t->part_rows)),
                       (size_t)(f->groups * t->panels)},
@@ -283,7 +283,7 @@ static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tilin
                                                 .first_row = first,
                                                 .tiles = tiles,
                                                 .pitch = t->pitch});
-  if (rows == t->rows) launch_epilogue(&l);
+  launch_epilogue_of_part(&l, first + rows == t->rows);
   return launch_items(&l, items);
 }
 

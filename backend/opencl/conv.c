@@ -226,9 +226,13 @@ static void begin_conv(launch *l, cl_recorder *s, const node *n, const convoluti
   launch_define(l, "INTEGER", v->integer);
 }
 
-/* The number of phases of the planes. */
+/* Phases of the planes, of one dimension: those that taps meet. */
+static int64_t plane_phases(const convolution *v, const conv_dim *d) {
+  return v->f.transposed || d->kernel == 1 ? 1 : d->stride;
+}
+
 static int64_t phase_count(const convolution *v) {
-  return v->f.transposed ? 1 : v->y.d.stride * v->c.d.stride;
+  return plane_phases(v, &v->y.d) * plane_phases(v, &v->c.d);
 }
 
 /* Elements of one slice of all channels of an image. */
@@ -261,6 +265,8 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
                                           .columns = v->c.d.in,
                                           .stride_y = v->f.transposed ? 1 : v->y.d.stride,
                                           .stride_x = v->f.transposed ? 1 : v->c.d.stride,
+                                          .phases_y = plane_phases(v, &v->y.d),
+                                          .phases_x = plane_phases(v, &v->c.d),
                                           .pad_y = v->f.transposed ? v->y.lead : v->y.d.padding,
                                           .pad_x = v->f.transposed ? v->c.lead : v->c.d.padding,
                                           .plane_rows = v->y.size,
@@ -288,8 +294,8 @@ static taps_params taps_of(const convolution *v) {
                        .skip_x = skip_of(v, x),
                        .phase_y = y->dilation % y->stride,
                        .phase_x = x->dilation % x->stride,
-                       .stride_y = y->stride,
-                       .stride_x = x->stride,
+                       .stride_y = v->f.transposed ? y->stride : plane_phases(v, y),
+                       .stride_x = v->f.transposed ? x->stride : plane_phases(v, x),
                        .pad_y = y->padding,
                        .pad_x = x->padding,
                        .dilation_y = y->dilation,

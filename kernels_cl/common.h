@@ -242,6 +242,9 @@ static inline float round_half(float v) {
 #define round_F8_E5M2(v) ((real)decode_E5M2((int)encode_E5M2((float)(v))))
 #define ROUND(T, v) PASTE(round_, T)(v)
 
+/* The bits of what is infinite or no number have all of these. */
+static inline int is_finite(float x) { return (as_uint(x) & 0x7f800000u) != 0x7f800000u; }
+
 /* Offset of row-major element i of a shape under `strides`; both innermost first. Unused dimensions
  * are 1. */
 static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {

@@ -7,16 +7,16 @@
  *
  * conv_pad_planes lays the input out padded and by phase: padded row y of a channel's slice goes to
  * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,
- * plane_columns), as `real`. There the inputs that one tap (i, j) needs for neighbouring outputs
- * are neighbours too, whatever stride and dilation are. Depth is neither padded nor split.
- * conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring positions p = y *
- * plane_columns + x a work-item, for each tap and channel VECTORS loads and OUTPUTS * VECTORS
- * multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row; else vectors follow
- * each other over the padded width. Positions with x beyond the output's width are dropped. Sums
- * are taken over at most BLOCK taps at a time. Weights are of W_TYPE, each made `real` once for all
- * positions of a work-item.
- * INTEGER: x and weight have 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512
- * products are at most 512 * 255 * 128 < 2^24. Blocks are added as ints. Around x is `padding`. */
+ * plane_columns), as `real`; a kernel of one row or column reads phase 0 alone. There the inputs
+ * that one tap (i, j) needs for neighbouring outputs are neighbours too, whatever stride and
+ * dilation are. Depth is neither padded nor split. conv_direct makes OUTPUTS channels of VECTORS
+ * vectors of W neighbouring positions p = y * plane_columns + x a work-item, for each tap and
+ * channel VECTORS loads and OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple
+ * of W of an output row; else vectors follow each other over the padded width. Positions with x
+ * beyond the output's width are dropped. Sums are taken over at most BLOCK taps at a time. Weights
+ * are of W_TYPE, each made `real` once for all positions of a work-item. INTEGER: x and weight have
+ * 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512 products are at most 512 *
+ * 255 * 128 < 2^24. Blocks are added as ints. Around x is `padding`. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -131,14 +131,15 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
                               __global real *planes, const long planes_offset, const index_t items,
                               const int depth, const int first_slice, const int slices,
                               const int rows, const int columns, const int stride_y,
-                              const int stride_x, const int pad_y, const int pad_x,
-                              const int plane_rows, const int plane_columns, const int padding) {
+                              const int stride_x, const int phases_y, const int phases_x,
+                              const int pad_y, const int pad_x, const int plane_rows,
+                              const int plane_columns, const int padding) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int row = (int)(item % plane_rows);
   const index_t plane = item / plane_rows;
-  const int phase_x = (int)(plane % stride_x), phase_y = (int)(plane / stride_x % stride_y);
-  const index_t slice = plane / stride_x / stride_y, channel = slice / slices;
+  const int phase_x = (int)(plane % phases_x), phase_y = (int)(plane / phases_x % phases_y);
+  const index_t slice = plane / phases_x / phases_y, channel = slice / slices;
   const index_t in_slice = channel * depth + first_slice + slice % slices;
   const int y = row * stride_y + phase_y - pad_y, first = phase_x - pad_x;
   __global real *to = planes + planes_offset + item * plane_columns;

@@ -5,6 +5,7 @@
  * vectors of W neighbours at a time. The last vector of a row begins earlier where it would go
  * beyond the end; a row shorter than a vector is stored with what the next row overwrites. */
 #include "common.h"
+#include "padded_row.h"
 #ifndef SIDE
 #define SIDE 3
 #endif
@@ -20,8 +21,9 @@
 #ifndef ROOM
 #define ROOM 6144 /* floats of copied rows */
 #endif
+#ifndef ROWS
 #define ROWS 4
-#define COPY 16 /* floats at once; so many lie behind each copied row */
+#endif
 
 typedef PASTE(float, W) realw;
 #define LOAD_LANES(p) PASTE(vload, W)(0, p)
@@ -31,19 +33,6 @@ typedef PASTE(float, W) realw;
 #else
 #define LOAD_CELLS(p) ((realw)(LOAD_LANES(p).even, LOAD_LANES((p) + W).even))
 #endif
-
-/* n floats of a row with zeros around them; `there` of the plane are from the first on. */
-static inline void copy_row(float *to, const __global float *from, int n, int there, int left) {
-  for (int k = 0; k < left; k++) to[k] = 0;
-  to += left;
-  for (int k = 0; k < n; k += COPY) {
-    if (there - k >= COPY)
-      vstore16(vload16(0, from + k), 0, to + k);
-    else
-      for (int l = k; l < n; l++) to[l] = from[l];
-  }
-  vstore16((float16)0, 0, to + n);
-}
 
 /* ROWS rows of W outputs; x: where the first one's taps begin. */
 static inline void sum_taps(realw sums[ROWS], const float *x, int pitch, const float *weight) {
@@ -78,6 +67,49 @@ static inline void store_rows(__global float *to, realw sums[ROWS], float shift,
   }
 }
 
+/* The cells that a work-item makes of a plane, which lies at x. */
+typedef struct cells {
+  int first, rows, columns; /* of outputs */
+  int in_rows, in_columns, top, left;
+} cells;
+
+/* Cell by cell, taps in the padding left out: infinite weights make no number of zeros there. */
+static inline void make_directly(const __global float *x, const float *weight, float shift,
+                                 __global float *out, const cells *t) {
+  for (int y = t->first; y < t->first + t->rows; y++)
+    for (int column = 0; column < t->columns; column++) {
+      float sum = 0;
+      for (int tap = 0; tap < SIDE * SIDE; tap++) {
+        const int row = y * STRIDE + tap / SIDE - t->top,
+                  at = column * STRIDE + tap % SIDE - t->left;
+        if (row >= 0 && row < t->in_rows && at >= 0 && at < t->in_columns)
+          sum = fma(weight[tap], x[row * t->in_columns + at], sum);
+      }
+      *out++ = sum + shift;
+    }
+}
+
+/* Row by row from copies with zeros around them. */
+static inline void make_rows(const __global float *x, const float *weight, float shift,
+                             __global float *out, const cells *t) {
+  const int width = (t->columns - 1) * STRIDE + SIDE, pitch = width + COPY,
+            n = min(t->in_columns, width - t->left), last = max(t->columns - W, 0),
+            reach = ((t->rows + ROWS - 1) / ROWS * ROWS - 1) * STRIDE + SIDE;
+  float copied[ROOM + 2 * W];
+  for (int r = 0, y = t->first * STRIDE - t->top; r < reach; r++, y++) {
+    const int inside = y >= 0 && y < t->in_rows, cell = inside ? y * t->in_columns : 0;
+    copy_row(copied + r * pitch, x + cell, inside ? t->left : 0, inside ? n : 0,
+             t->in_rows * t->in_columns - cell, width);
+  }
+  for (int y = 0; y < t->rows; y += ROWS)
+    for (int c = 0;; c = min(c + W, last)) {
+      realw sums[ROWS];
+      sum_taps(sums, copied + y * STRIDE * pitch + c * STRIDE, pitch, weight);
+      store_rows(out + y * t->columns + c, sums, shift, t->columns, (t->rows - y) * t->columns - c);
+      if (c == last) break;
+    }
+}
+
 /* x: (planes / multiplier, in_rows, in_columns), out: (planes, out_rows, out_columns), weight:
  * (channels, SIDE, SIDE), bias: (channels). items = planes * blocks of rows. top, left < SIDE; the
  * copied rows fit ROOM. */
@@ -91,29 +123,22 @@ __kernel void conv_depthwise(const __global float *x, const long x_offset,
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int blocks = (out_rows + block - 1) / block, first = (int)(item % blocks) * block,
-            rows = min(block, out_rows - first), width = (out_columns - 1) * STRIDE + SIDE,
-            pitch = width + COPY, n = min(in_columns, width - left);
+            rows = min(block, out_rows - first);
+  const cells t = {first, rows, out_columns, in_rows, in_columns, top, left};
   const index_t plane = item / blocks, cell = (plane * out_rows + first) * out_columns;
   const int channel = (int)(plane % channels);
-  float copied[ROOM + 2 * W], taps[SIDE * SIDE];
+  float taps[SIDE * SIDE];
+  int finite = 1;
+  for (int i = 0; i < SIDE * SIDE; i++) {
+    taps[i] = weight[weight_offset + channel * SIDE * SIDE + i];
+    finite &= is_finite(taps[i]);
+  }
+  const float shift = HAS_BIAS ? bias[bias_offset + channel] : 0;
   x += x_offset + plane / multiplier * in_rows * in_columns;
   out += out_offset + cell;
-  for (int t = 0; t < SIDE * SIDE; t++) taps[t] = weight[weight_offset + channel * SIDE * SIDE + t];
-  const float shift = HAS_BIAS ? bias[bias_offset + channel] : 0;
-  const int reach = ((rows + ROWS - 1) / ROWS * ROWS - 1) * STRIDE + SIDE;
-  for (int r = 0, y = first * STRIDE - top; r < reach; r++, y++) {
-    if (y >= 0 && y < in_rows)
-      copy_row(copied + r * pitch, x + y * in_columns, n, (in_rows - y) * in_columns, left);
-    else
-      for (int k = 0; k < pitch; k++) copied[r * pitch + k] = 0;
-  }
-  const int last = max(out_columns - W, 0);
-  for (int y = 0; y < rows; y += ROWS)
-    for (int c = 0;; c = min(c + W, last)) {
-      realw sums[ROWS];
-      sum_taps(sums, copied + y * STRIDE * pitch + c * STRIDE, pitch, taps);
-      store_rows(out + y * out_columns + c, sums, shift, out_columns, (rows - y) * out_columns - c);
-      if (c == last) break;
-    }
+  if (finite)
+    make_rows(x, taps, shift, out, &t);
+  else
+    make_directly(x, taps, shift, out, &t);
   EPILOGUE(out, cell, rows * out_columns);
 }

@@ -242,3 +242,31 @@ void describe_conv_transpose(const node *n, conv_form *f) {
   describe_channels(f);
   describe_dims(f, &op->stride, &op->padding, &op->dilation);
 }
+
+/* ---------------------------------------------------------------- Winograd's method */
+
+/* From so many channels on tiles keep to the bound that direct sums have (test_cpu_winograd.c),
+ * which grows faster with the channels than what they are off by. */
+enum { LEAST_CHANNELS = 64, LEAST_OUTPUTS = 16 };
+
+static bool is_side(const conv_dim *d) {
+  return d->kernel == 3 && d->stride == 1 && d->dilation == 1;
+}
+
+bool conv_takes_winograd(const conv_form *f) {
+  return f->weight->is_constant && f->x->t.type == DTYPE_F32 && !f->transposed &&
+         conv_dim_is_absent(&f->dims[0]) && is_side(&f->dims[1]) && is_side(&f->dims[2]) &&
+         f->channels >= LEAST_CHANNELS && f->outputs >= LEAST_OUTPUTS;
+}
+
+/* By the images' sizes alone, not by how many there are, so that their number asks for no other
+ * form of the weight. Tiles of 4 multiply 36 times for 16 outputs, where tiles of 2 do 64 times,
+ * but the weight is 4 times as large as the plain one then, in place of 16 / 9 times, and must be
+ * read for few tiles. In a line most of a tile is beyond the image. */
+int conv_winograd_tile(const conv_form *f) {
+  enum { SMALL_IMAGE = 14 * 14 };
+  const int64_t rows = f->dims[1].out, columns = f->dims[2].out;
+  const int64_t side = rows < columns ? rows : columns;
+  if (side <= 1) return 0;
+  return side <= 2 || rows * columns <= SMALL_IMAGE ? 2 : 4;
+}

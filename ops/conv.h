@@ -27,4 +27,14 @@ void describe_conv(const node *n, conv_form *f);
 void describe_conv_transpose(const node *n, conv_form *f);
 void describe_conv_integer(const node *n, conv_form *f);
 
+/* One slice of depth, which convolutions of images have. */
+static inline bool conv_dim_is_absent(const conv_dim *d) {
+  return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
+}
+
+/* Whether Winograd's method is for it: within the bound that direct sums have; and the side of a
+ * tile of outputs that suits it, 2 or 4; 0: direct sums do. */
+bool conv_takes_winograd(const conv_form *f);
+int conv_winograd_tile(const conv_form *f);
+
 #endif

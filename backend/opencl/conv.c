@@ -10,6 +10,7 @@
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
+#include "backend/opencl/winograd.h"
 #include "opencl_ops.h"
 
 enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64, EXACT_TAPS = 512 /* BLOCK */ };
@@ -127,7 +128,8 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
   return k;
 }
 
-/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. */
+/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. By
+ * Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
@@ -136,8 +138,9 @@ static const struct conv_variant {
     {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
     {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
     {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
-    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1}};
-enum { CONV_PRODUCT, CONV_DIRECT };
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0}};
+enum { CONV_PRODUCT, CONV_DIRECT, CONV_DEPTHWISE = 15, CONV_WINOGRAD_2, CONV_WINOGRAD_4 };
 
 static bool is_pointwise(cl_recorder *s, const convolution *v);
 
@@ -151,13 +154,23 @@ static bool takes_variant(const void *ctx, int i) {
   const struct conv_variant *t = &conv_variants[i];
   if (i == CONV_PRODUCT) return is_pointwise(c->s, c->v);
   if (i == CONV_DIRECT) return true;
+  if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
+  if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
          (t->outputs != c->v->outputs || t->vectors != c->v->vectors || t->width != c->v->width);
 }
 
-/* The tile; false: it is a product. */
-static bool choose_variant(cl_recorder *s, convolution *v) {
+static int variant_by_rule(const conv_choice *c) {
+  int tiles = conv_winograd_tile(&c->v->f) == 2 ? CONV_WINOGRAD_2 : CONV_WINOGRAD_4;
+  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, tiles};
+  for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+    if (takes_variant(c, first[i])) return first[i];
+  return CONV_DIRECT;
+}
+
+/* Its number; of direct sums the tile, too. */
+static int choose_variant(cl_recorder *s, convolution *v) {
   const tuning_key k = conv_key(s, v);
   const conv_choice ctx = {s, v};
   const variants all = {.family = "conv",
@@ -166,13 +179,13 @@ static bool choose_variant(cl_recorder *s, convolution *v) {
                         .n = sizeof conv_variants / sizeof *conv_variants,
                         .is_usable = takes_variant,
                         .ctx = &ctx};
-  int taken = recorder_choose(s, &all, &k, is_pointwise(s, v) ? CONV_PRODUCT : CONV_DIRECT);
-  if (taken > CONV_DIRECT) {
+  int taken = recorder_choose(s, &all, &k, variant_by_rule(&ctx));
+  if (taken > CONV_DIRECT && taken < CONV_DEPTHWISE) {
     v->outputs = conv_variants[taken].outputs;
     v->vectors = conv_variants[taken].vectors;
     v->width = conv_variants[taken].width;
   }
-  return taken != CONV_PRODUCT;
+  return taken;
 }
 
 static const struct walk_variant {
@@ -213,9 +226,13 @@ static void begin_conv(launch *l, cl_recorder *s, const node *n, const convoluti
   launch_define(l, "INTEGER", v->integer);
 }
 
-/* The number of phases of the planes. */
+/* Phases of the planes, of one dimension: those that taps meet. */
+static int64_t plane_phases(const convolution *v, const conv_dim *d) {
+  return v->f.transposed || d->kernel == 1 ? 1 : d->stride;
+}
+
 static int64_t phase_count(const convolution *v) {
-  return v->f.transposed ? 1 : v->y.d.stride * v->c.d.stride;
+  return plane_phases(v, &v->y.d) * plane_phases(v, &v->c.d);
 }
 
 /* Elements of one slice of all channels of an image. */
@@ -248,6 +265,8 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
                                           .columns = v->c.d.in,
                                           .stride_y = v->f.transposed ? 1 : v->y.d.stride,
                                           .stride_x = v->f.transposed ? 1 : v->c.d.stride,
+                                          .phases_y = plane_phases(v, &v->y.d),
+                                          .phases_x = plane_phases(v, &v->c.d),
                                           .pad_y = v->f.transposed ? v->y.lead : v->y.d.padding,
                                           .pad_x = v->f.transposed ? v->c.lead : v->c.d.padding,
                                           .plane_rows = v->y.size,
@@ -275,8 +294,8 @@ static taps_params taps_of(const convolution *v) {
                        .skip_x = skip_of(v, x),
                        .phase_y = y->dilation % y->stride,
                        .phase_x = x->dilation % x->stride,
-                       .stride_y = y->stride,
-                       .stride_x = x->stride,
+                       .stride_y = v->f.transposed ? y->stride : plane_phases(v, y),
+                       .stride_x = v->f.transposed ? x->stride : plane_phases(v, x),
                        .pad_y = y->padding,
                        .pad_x = x->padding,
                        .dilation_y = y->dilation,
@@ -518,19 +537,25 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
   return NULL;
 }
 
+static clave_status run_direct(cl_recorder *s, const node *n, convolution *v) {
+  choose_walk_variant(s, v);
+  bool wide = v->compute == DTYPE_F64 || dtype_is_int(v->compute);
+  tile p = first_tile(v, wide ? 8 : 4);
+  int64_t elements = v->vectors * v->width;
+  if (!v->from_x) elements += p.images * most_slices(v, p) * slice_size(v);
+  if (!v->from_x) TRY(recorder_scratch(s, (size_t)(elements * (wide ? 8 : 4))));
+  TRY(provide_weight(s, n, v, elements));
+  return run_tiles(s, n, v, &p);
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
-  if (is_small_depthwise(s, f)) return opencl_depthwise(s, n, f);
   convolution v = plan_conv(s, f);
-  if (!choose_variant(s, &v)) return run_pointwise(s, n, &v);
-  choose_walk_variant(s, &v);
-  bool wide = v.compute == DTYPE_F64 || dtype_is_int(v.compute);
-  tile p = first_tile(&v, wide ? 8 : 4);
-  int64_t elements = v.vectors * v.width;
-  if (!v.from_x) elements += p.images * most_slices(&v, p) * slice_size(&v);
-  if (!v.from_x) TRY(recorder_scratch(s, (size_t)(elements * (wide ? 8 : 4))));
-  TRY(provide_weight(s, n, &v, elements));
-  return run_tiles(s, n, &v, &p);
+  const int variant = choose_variant(s, &v);
+  if (variant == CONV_PRODUCT) return run_pointwise(s, n, &v);
+  if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
+  if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
+  return run_direct(s, n, &v);
 }
 
 clave_status opencl_conv(cl_recorder *s, const node *n) {

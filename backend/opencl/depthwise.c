@@ -4,11 +4,12 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { ROOM = 6144, ROWS = 4, COPY = 16 /* of the kernel */, NARROW = 8 };
-
-static bool is_plain_depth(const conv_dim *d) {
-  return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
-}
+enum {
+  ROOM = 6144, /* floats of copied rows */
+  ROWS = 4,    /* of outputs that are made at once */
+  COPY = 16,   /* floats at once; room behind a copied row */
+  NARROW = 8   /* columns for which vectors of so many lanes do */
+};
 
 /* Padding on both sides is less than the kernel. */
 static bool is_small(const conv_dim *d) {
@@ -28,13 +29,13 @@ static int64_t block_rows(const conv_form *f) {
   return ceil_div(all, blocks) * ROWS;
 }
 
-bool is_small_depthwise(const cl_recorder *s, const conv_form *f) {
+bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
   const device_traits *t = recorder_traits(s);
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   return t->is_cpu && f->groups > 1 && f->channels == 1 && !f->transposed &&
          f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
          f->weight->t.type == DTYPE_F32 && !f->weight->t.encoding.kind &&
-         is_plain_depth(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
+         conv_dim_is_absent(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
          x->stride == y->stride && block_rows(f) > 0 &&
          max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
 }
@@ -49,6 +50,9 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
   launch_define(&l, "SIDE", (int)x->kernel);
   launch_define(&l, "STRIDE", (int)x->stride);
   launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
+  launch_define(&l, "ROOM", ROOM);
+  launch_define(&l, "ROWS", ROWS);
+  launch_define(&l, "COPY", COPY);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),

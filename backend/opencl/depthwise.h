@@ -5,7 +5,7 @@
 #include "ops/conv.h"
 
 /* Whether `opencl_depthwise` runs it on the recorder's device. */
-bool is_small_depthwise(const cl_recorder *s, const conv_form *f);
+bool depthwise_usable(const cl_recorder *s, const conv_form *f);
 clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
 
 #endif

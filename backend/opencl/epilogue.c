@@ -60,10 +60,12 @@ static bool fits(const epilogue_part *e, const launch *l) {
   return !steps_divide(&e->s) && l->signature->n_args + list_own(&e->s, own) <= MAX_LAUNCH_ARGS;
 }
 
-void launch_epilogue(launch *l) {
+void launch_epilogue(launch *l) { launch_epilogue_of_part(l, true); }
+
+void launch_epilogue_of_part(launch *l, bool last) {
   epilogue_part *e = l->s->epilogue;
   if (!e || !fits(e, l)) return;
-  l->s->epilogue = NULL;
+  if (last) l->s->epilogue = NULL;
   e->base = l->signature;
   l->generate = write_file;
   l->generate_ctx = e;

@@ -102,7 +102,8 @@ typedef enum form_kind {
   FORM_GEMM_CODES,
   FORM_GEMM_A_PAIRS,
   FORM_GEMM_PAIRS,
-  FORM_CONV
+  FORM_CONV,
+  FORM_WINOGRAD
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;
@@ -166,6 +167,8 @@ void launch_take(launch *l, const kernel_signature *g, const void *args);
 /* After launch_args of the launch that stores all of the node's result, by a kernel that says
  * EPILOGUE behind its stores (common.h): it runs the node's epilogue, if there is one. */
 void launch_epilogue(launch *l);
+/* The same where launches of one kernel each store a part of the result. last: none follows. */
+void launch_epilogue_of_part(launch *l, bool last);
 
 /* Of all custom ops. */
 extern const char custom_kernel_name[];

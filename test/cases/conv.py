@@ -175,8 +175,8 @@ class Weighted(torch.nn.Module):
 
 
 class Tiled(torch.nn.Module):
-    """Constant weights of 64 channels and more, which the CPU backend multiplies tile by tile (backend/cpu/winograd.c), and
-    convolutions of such sizes that it does not. Numbers beyond the finite are to stay where they are."""
+    """Constant weights of 64 channels and more, which are multiplied tile by tile (conv_takes_winograd in ops/conv.c), and
+    convolutions of such sizes that are not. Numbers beyond the finite are to stay where they are."""
 
     def __init__(self):
         super().__init__()

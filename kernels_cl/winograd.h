@@ -1,0 +1,106 @@
+/* Winograd's method on a tile of TILE x TILE outputs of a 3x3 kernel, N = TILE + 2: the N x N
+ * inputs become factors, each is multiplied with that of the weight and summed over channels, and
+ * the N x N sums become outputs; rows and columns one after the other. The points are 0, 1, -1 and
+ * infinity, or 0, +-POINT_A, +-POINT_B and infinity: products and quotients of these stay near 1,
+ * so that few digits are lost. */
+#ifndef TILE
+#define TILE 4 /* or 2 */
+#endif
+#ifndef LANES
+#define LANES 1 /* tiles, or outputs, side by side */
+#endif
+#define N (TILE + 2)
+#define FACTORS (N * N)
+#define SIDE 3
+#define POINT_A 0.625f
+#define POINT_B 1.5f
+#define POINT_A2 (POINT_A * POINT_A)
+#define POINT_B2 (POINT_B * POINT_B)
+
+#if LANES == 1
+typedef float lanes;
+#else
+typedef PASTE(float, LANES) lanes;
+#endif
+
+/* Of N inputs of a row or column. */
+static inline void factors_of(const lanes d[N], lanes f[N]) {
+#if TILE == 2
+  f[0] = d[0] - d[2];
+  f[1] = d[1] + d[2];
+  f[2] = d[2] - d[1];
+  f[3] = d[3] - d[1];
+#else
+  const lanes even_a = fma((lanes)-POINT_B2, d[2], d[4]),
+              odd_a = POINT_A * fma((lanes)-POINT_B2, d[1], d[3]);
+  const lanes even_b = fma((lanes)-POINT_A2, d[2], d[4]),
+              odd_b = POINT_B * fma((lanes)-POINT_A2, d[1], d[3]);
+  f[0] = fma((lanes)(POINT_A2 * POINT_B2), d[0], fma((lanes)(-POINT_A2 - POINT_B2), d[2], d[4]));
+  f[1] = even_a + odd_a;
+  f[2] = even_a - odd_a;
+  f[3] = even_b + odd_b;
+  f[4] = even_b - odd_b;
+  f[5] = fma((lanes)(POINT_A2 * POINT_B2), d[1], fma((lanes)(-POINT_A2 - POINT_B2), d[3], d[5]));
+#endif
+}
+
+/* TILE outputs of N sums of a row or column. */
+static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
+#if TILE == 2
+  y[0] = s[0] + s[1] + s[2];
+  y[1] = s[1] - s[2] + s[3];
+#else
+  const lanes even_a = s[1] + s[2], odd_a = s[1] - s[2], even_b = s[3] + s[4], odd_b = s[3] - s[4];
+  y[0] = s[0] + even_a + even_b;
+  y[1] = fma((lanes)POINT_B, odd_b, POINT_A * odd_a);
+  y[2] = fma((lanes)POINT_B2, even_b, POINT_A2 * even_a);
+  y[3] = fma((lanes)(POINT_B2 * POINT_B), odd_b, fma((lanes)(POINT_A2 * POINT_A), odd_a, s[5]));
+#endif
+}
+
+/* The image that tiles are of. */
+typedef struct image {
+  int channels, outputs; /* of a group */
+  int in_rows, in_columns, out_rows, out_columns;
+  int top, left; /* padding */
+} image;
+
+/* Where a tile lies: of an image, by rows and columns of tiles. */
+typedef struct place {
+  int image, row, column;
+} place;
+
+/* Row `row` of the tiles of all images. */
+static inline place place_of(int row, int column, int tile_rows) {
+  return (place){row / tile_rows, row % tile_rows, column};
+}
+
+/* Whether what was stored of a tile in a plane is finite. */
+static inline int tile_is_finite(const __global float *plane, const image *s, const place *p) {
+  for (int y = p->row * TILE; y < min((p->row + 1) * TILE, s->out_rows); y++)
+    for (int x = p->column * TILE; x < min((p->column + 1) * TILE, s->out_columns); x++)
+      if (!is_finite(plane[(index_t)y * s->out_columns + x])) return 0;
+  return 1;
+}
+
+/* A tile whose sums are infinite or no number, directly, as only its own inputs decide what it is.
+ * x: the planes of the group's channels, weight: of the output, plane: where the output lies. */
+static inline void make_directly(const __global float *x, const __global float *weight, float bias,
+                                 __global float *plane, const image *s, const place *p) {
+  for (int y = p->row * TILE; y < min((p->row + 1) * TILE, s->out_rows); y++)
+    for (int column = p->column * TILE; column < min((p->column + 1) * TILE, s->out_columns);
+         column++) {
+      float total = 0;
+      for (int c = 0; c < s->channels; c++) {
+        float sum = 0;
+        for (int tap = 0; tap < SIDE * SIDE; tap++) {
+          const int row = y + tap / SIDE - s->top, at = column + tap % SIDE - s->left;
+          const int inside = row >= 0 && row < s->in_rows && at >= 0 && at < s->in_columns;
+          const float in = inside ? x[((index_t)c * s->in_rows + row) * s->in_columns + at] : 0.0f;
+          sum = fma(weight[c * SIDE * SIDE + tap], in, sum);
+        }
+        total += sum;
+      }
+      plane[(index_t)y * s->out_columns + column] = total + bias;
+    }
+}

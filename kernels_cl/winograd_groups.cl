@@ -1,0 +1,131 @@
+/* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h, the tiles of some
+ * rows at a time, for devices with many work-items: one makes the factors of a tile and channel, a
+ * group multiplies a block of outputs and tiles, staged through local memory, one makes a tile of
+ * outputs. Factors are [group][N * N][channel][tile], sums [group][N * N][output][tile], each of
+ * `pitch` tiles. */
+#include "common.h"
+#ifndef HAS_BIAS
+#define HAS_BIAS 1
+#endif
+#define COLUMNS 32 /* outputs of a panel of winograd_pack.cl, and of a block */
+#define TILES 32   /* of a block */
+#define DEPTH 16   /* channels at once, whose products are a sum: keeps rounding errors small */
+#define BLOCK 4    /* outputs and tiles of a work-item */
+#define WORKERS (COLUMNS / BLOCK * TILES / BLOCK)
+#include "winograd.h"
+
+/* items: a tile of the rows for each channel, tiles innermost. */
+__kernel void winograd_tile_factors(const __global float *x, const long x_offset,
+                                    __global float *factors, const long factors_offset,
+                                    const index_t items, const int groups, const int channels,
+                                    const int in_rows, const int in_columns, const int top,
+                                    const int left, const int tile_rows, const int tile_columns,
+                                    const int first_row, const index_t tiles, const index_t pitch) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t tile = item % tiles, channel = item / tiles, step = channels * pitch;
+  const place p =
+      place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
+  x += x_offset + ((index_t)p.image * groups * channels + channel) * in_rows * in_columns;
+  factors +=
+      factors_offset + (channel / channels * FACTORS * channels + channel % channels) * pitch;
+  lanes made[N][N], d[N], f[N];
+  for (int column = 0; column < N; column++) {
+    for (int row = 0; row < N; row++) {
+      const int y = p.row * TILE + row - top, at = p.column * TILE + column - left;
+      const int inside = y >= 0 && y < in_rows && at >= 0 && at < in_columns;
+      d[row] = inside ? x[(index_t)y * in_columns + at] : 0.0f;
+    }
+    factors_of(d, f);
+    for (int row = 0; row < N; row++) made[row][column] = f[row];
+  }
+  for (int row = 0; row < N; row++) {
+    factors_of(made[row], f);
+    for (int column = 0; column < N; column++)
+      factors[(row * N + column) * step + tile] = f[column];
+  }
+}
+
+/* Groups: a block of tiles, a panel, a factor of a group. */
+__kernel void winograd_products(const __global float *factors, const long factors_offset,
+                                const __global float *packed, const long packed_offset,
+                                __global float *sums, const long sums_offset, const int channels,
+                                const int n_outputs, const index_t tiles, const index_t pitch) {
+  __local float of_outputs[DEPTH][COLUMNS], of_tiles[DEPTH][TILES];
+  const int worker = (int)get_local_id(0), panels = (n_outputs + COLUMNS - 1) / COLUMNS;
+  const index_t first = (index_t)get_group_id(0) * TILES, z = (index_t)get_group_id(2);
+  const int panel = (int)get_group_id(1), o = worker / (TILES / BLOCK) * BLOCK,
+            t = worker % (TILES / BLOCK) * BLOCK;
+  factors += factors_offset + z * channels * pitch;
+  packed += packed_offset +
+            (((long)z / FACTORS * panels + panel) * FACTORS + z % FACTORS) * channels * COLUMNS;
+  float total[BLOCK][BLOCK] = {{0}};
+  for (int k0 = 0; k0 < channels; k0 += DEPTH) {
+    for (int e = worker; e < DEPTH * COLUMNS; e += WORKERS) {
+      const int k = k0 + e / COLUMNS, j = e % COLUMNS;
+      of_outputs[e / COLUMNS][j] = k < channels ? packed[(long)k * COLUMNS + j] : 0;
+      of_tiles[e / COLUMNS][j] =
+          k < channels && first + j < tiles ? factors[k * pitch + first + j] : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float part[BLOCK][BLOCK] = {{0}};
+    for (int k = 0; k < DEPTH; k++)
+      for (int i = 0; i < BLOCK; i++)
+        for (int j = 0; j < BLOCK; j++)
+          part[i][j] = fma(of_outputs[k][o + i], of_tiles[k][t + j], part[i][j]);
+    for (int i = 0; i < BLOCK; i++)
+      for (int j = 0; j < BLOCK; j++) total[i][j] += part[i][j];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  sums += sums_offset + z * n_outputs * pitch;
+  for (int i = 0; i < BLOCK; i++)
+    for (int j = 0; j < BLOCK; j++)
+      if (panel * COLUMNS + o + i < n_outputs && first + t + j < tiles)
+        sums[(panel * COLUMNS + o + i) * pitch + first + t + j] = total[i][j];
+}
+
+/* items: a tile of the rows for each output, tiles innermost. Weight and bias as they are in
+ * memory. */
+__kernel void winograd_tile_outputs(const __global float *x, const long x_offset,
+                                    const __global float *sums, const long sums_offset,
+                                    const __global float *weight, const long weight_offset,
+                                    const __global float *bias, const long bias_offset,
+                                    __global float *out, const long out_offset, const index_t items,
+                                    const int groups, const int channels, const int n_outputs,
+                                    const int in_rows, const int in_columns, const int out_rows,
+                                    const int out_columns, const int top, const int left,
+                                    const int tile_rows, const int tile_columns,
+                                    const int first_row, const index_t tiles, const index_t pitch) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
+  const index_t tile = item % tiles, output = item / tiles, step = n_outputs * pitch;
+  const int group = (int)(output / n_outputs);
+  const place p =
+      place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
+  sums += sums_offset + (group * FACTORS * n_outputs + output % n_outputs) * pitch + tile;
+  lanes made[TILE][N], d[N], y[TILE], check = 0;
+  for (int column = 0; column < N; column++) {
+    for (int row = 0; row < N; row++) d[row] = sums[(row * N + column) * step];
+    outputs_of(d, y);
+    for (int row = 0; row < TILE; row++) made[row][column] = y[row];
+  }
+  const index_t plane = (index_t)out_rows * out_columns,
+                cell = (p.image * groups * n_outputs + output) * plane,
+                at = (index_t)p.row * TILE * out_columns + p.column * TILE;
+  const float shift = HAS_BIAS ? bias[bias_offset + output] : 0;
+  const int rows = min(TILE, out_rows - p.row * TILE),
+            columns = min(TILE, out_columns - p.column * TILE);
+  out += out_offset + cell;
+  for (int row = 0; row < rows; row++) {
+    outputs_of(made[row], y);
+    for (int column = 0; column < columns; column++)
+      check += out[at + row * out_columns + column] = y[column] + shift;
+  }
+  if (!is_finite(check) && !tile_is_finite(out, &s, &p))
+    make_directly(
+        x + x_offset + ((index_t)p.image * groups + group) * channels * in_rows * in_columns,
+        weight + weight_offset + (long)output * channels * SIDE * SIDE, shift, out, &s, &p);
+  for (int row = 0; row < rows; row++)
+    EPILOGUE(out + at + row * out_columns, cell + at + row * out_columns, columns);
+}

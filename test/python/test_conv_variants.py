@@ -1,0 +1,116 @@
+"""Variants of convolutions under OpenCL that the op cases do not force: their errors, parts of large images, and
+numbers beyond the finite, as both classes of devices compute them."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from torch import nn
+
+import clave
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "ci"))
+
+import variants
+from _as_class import Process
+
+INF, NAN, EPS = float("inf"), float("nan"), 2.0**-23
+TILES = ("winograd 2", "winograd 4")
+
+
+class Forced:
+    """Sessions of a class of devices by a variant of each convolution, without the comparison that would move the op
+    elsewhere. The kernels of a variant are kept."""
+
+    def __init__(self, build, device_class):
+        self.process, self.stack, self.folders = Process(device_class), contextlib.ExitStack(), {}
+        self.build, self.env = build, os.environ | {"CLAVE_DEVICE_CLASS": device_class}
+
+    def folder(self, name):
+        if name not in self.folders:
+            forced = variants.forced(self.build / "clave", "opencl", [("conv", name)], self.env)
+            self.folders[name] = self.stack.enter_context(forced)["CLAVE_CACHE_DIR"]
+        return self.folders[name]
+
+    def run(self, module, x, *names):
+        program, x = clave.export(module, (x,), verify=False), x.numpy()
+        env = [{"CLAVE_CACHE_DIR": self.folder(name), "CLAVE_SELF_CHECK": "off"} for name in names]
+        return [np.asarray(self.process.open(program, **e).run(x)[0], np.float64) for e in env]
+
+    def close(self):
+        self.process.close()
+        self.stack.close()
+
+
+@pytest.fixture(scope="module", params=["cpu", "gpu"])
+def forced(request, build, real_opencl):
+    f = Forced(build, request.param)
+    yield f
+    f.close()
+
+
+def conv(channels, outputs, **more):
+    torch.manual_seed(channels)
+    made = nn.Conv2d(channels, outputs, 3, **{"padding": 1} | more)
+    with torch.no_grad():
+        made.weight.normal_()
+    return made.eval().requires_grad_(False)
+
+
+def exactly(module, x):
+    return module.double()(x.double()).numpy()
+
+
+def parts_of_bound(off, exact, channels):
+    """Of what a direct sum may be off by in the op cases (test_cpu_winograd.c)."""
+    terms = 9 * channels + 1
+    return np.max(off / (8 * EPS * np.abs(exact) + 3 * EPS * (terms + 4 * np.sqrt(terms))))
+
+
+@pytest.mark.parametrize("channels", [64, 512])
+def test_errors(forced, channels):
+    module, x = conv(channels, 16), torch.randn(1, channels, 28, 28)
+    results = forced.run(module, x, "direct", *TILES)
+    exact = exactly(module, x)
+    off = [np.abs(r - exact) for r in results]
+    direct, tiles_2, tiles_4 = (np.sqrt(np.mean(e**2) / np.mean(exact**2)) / (EPS / 2) for e in off)
+    assert max(parts_of_bound(e, exact, channels) for e in off) < 1
+    assert tiles_2 < direct and tiles_2 < tiles_4 < 2 * direct
+
+
+def test_parts(forced):
+    """More than are computed at once: rows of tiles, parts of a row, and images; with an epilogue."""
+    module = nn.Sequential(conv(64, 33), nn.ReLU())
+    for shape in ((1, 64, 30, 260), (5, 64, 13, 9)):
+        x = torch.randn(shape)
+        for result in forced.run(module, x, *TILES):
+            exact = exactly(module, x)
+            assert parts_of_bound(np.abs(result - exact), exact, 64) < 1
+            module.float()
+
+
+def test_beyond_the_finite(forced):
+    """Infinite and no number exactly where direct sums are."""
+    module, x = conv(64, 20), torch.randn(2, 64, 11, 10)
+    x[0, 5, 4, 5], x[0, 9, 0, 0], x[1, 63, 10, 9] = INF, -INF, NAN
+    module.weight[7, 4, 0, 2] = INF
+    direct, *tiles = forced.run(module, x, "direct", *TILES)
+    assert 0 < np.isfinite(direct).mean() < 1
+    for result in tiles:
+        np.testing.assert_allclose(result, direct, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("forced", ["cpu"], indirect=True)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_padding(forced, stride):
+    """No product of an infinite weight and the zeros around the image."""
+    module, x = conv(5, 5, groups=5, stride=stride), torch.rand(2, 5, 9, 20) + 0.5
+    module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
+    (result,) = forced.run(module, x, "depthwise")
+    np.testing.assert_allclose(result, module(x).numpy(), rtol=1e-5, atol=1e-5)

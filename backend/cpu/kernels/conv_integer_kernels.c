@@ -23,6 +23,14 @@ KERNEL_INLINE uint32_t weight_word(const weight_rows *w, int row, int64_t i) {
 
 KERNEL_INLINE int64_t word_count(const weight_rows *w) { return w->n + (w->has_rest ? 1 : 0); }
 
+/* Rows from number r on. */
+static inline weight_rows rows_from(const weight_rows *w, int r) {
+  weight_rows some = *w;
+  some.first += r * w->stride;
+  for (int k = 0; k < ROWS; k++) some.rest[k] = r + k < ROWS ? w->rest[r + k] : 0;
+  return some;
+}
+
 static void multiply_portable(int rows, const weight_rows *w, const uint32_t *patches,
                               const int32_t *begin, int32_t *sums) {
   for (int r = 0; r < rows; r++)
@@ -42,7 +50,7 @@ static void multiply_portable(int rows, const weight_rows *w, const uint32_t *pa
 }
 
 #if KERNEL_X86
-enum { AVX2_VECTORS = 2, AVX512_VECTORS = TILE / 16 };
+enum { AVX2_VECTORS = 2, AVX2_ROWS = 3, AVX512_VECTORS = 2 };
 
 /* Bytes 0 and 2, and 1 and 3, as pairs of 16 bits, whose products' sums no 32 bits overflow. */
 KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
@@ -76,17 +84,23 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
 static __attribute__((target("avx2"))) void multiply_avx2(int rows, const weight_rows *w,
                                                           const uint32_t *patches,
                                                           const int32_t *begin, int32_t *sums) {
-  for (int c = 0; c < TILE; c += 8 * AVX2_VECTORS) {
-    if (rows == ROWS)
-      multiply_avx2_rows(ROWS, w, patches + c, begin, sums + c);
-    else
-      for (int r = 0; r < rows; r++) {
-        weight_rows one = *w;
-        one.first += r * w->stride;
-        one.rest[0] = w->rest[r];
-        multiply_avx2_rows(1, &one, patches + c, begin + r, sums + r * TILE + c);
-      }
+  for (int r = 0, n; r < rows; r += n) {
+    n = rows - r < AVX2_ROWS ? 1 : AVX2_ROWS;
+    const weight_rows some = rows_from(w, r);
+    for (int c = 0; c < TILE; c += 8 * AVX2_VECTORS) {
+      int32_t *to = sums + r * TILE + c;
+      if (n == AVX2_ROWS)
+        multiply_avx2_rows(AVX2_ROWS, &some, patches + c, begin + r, to);
+      else
+        multiply_avx2_rows(1, &some, patches + c, begin + r, to);
+    }
   }
+}
+
+/* In place: gcc copies sums to and fro around the intrinsic. */
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots_vnni(__m512i sum, __m512i x, __m512i word) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
+  return sum;
 }
 
 /* sum += one word of patches of each cell by one of each row. */
@@ -94,13 +108,13 @@ KERNEL_INLINE TARGET_AVX512_VNNI void add_word_vnni(int rows, const uint32_t *wo
                                                     const uint32_t *patches,
                                                     __m512i sum[][AVX512_VECTORS]) {
   __m512i x[AVX512_VECTORS];
-#pragma GCC unroll 4
+#pragma GCC unroll 2
   for (int v = 0; v < AVX512_VECTORS; v++) x[v] = _mm512_loadu_si512(patches + 16 * v);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
     const __m512i word = _mm512_set1_epi32((int)words[r]);
-#pragma GCC unroll 4
-    for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x[v], word);
+#pragma GCC unroll 2
+    for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = add_dots_vnni(sum[r][v], x[v], word);
   }
 }
 
@@ -109,20 +123,20 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
                                                          const int32_t *begin, int32_t *sums) {
   __m512i sum[ROWS][AVX512_VECTORS];
   uint32_t words[ROWS];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_set1_epi32(begin[r]);
   for (int64_t i = 0; i < w->n; i++, patches += TILE) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
       memcpy(&words[r], w->first + r * w->stride + 4 * i, sizeof *words);
     add_word_vnni(rows, words, patches, sum);
   }
   if (w->has_rest) add_word_vnni(rows, w->rest, patches, sum);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int v = 0; v < AVX512_VECTORS; v++)
       _mm512_storeu_si512(sums + r * TILE + 16 * v, sum[r][v]);
 }
@@ -130,29 +144,26 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
 static TARGET_AVX512_VNNI void multiply_vnni(int rows, const weight_rows *w,
                                              const uint32_t *patches, const int32_t *begin,
                                              int32_t *sums) {
-  switch (rows) {
-    case 4:
-      multiply_vnni_rows(4, w, patches, begin, sums);
-      break;
-    case 3:
-      multiply_vnni_rows(3, w, patches, begin, sums);
-      break;
-    case 2:
-      multiply_vnni_rows(2, w, patches, begin, sums);
-      break;
-    default:
-      multiply_vnni_rows(1, w, patches, begin, sums);
+  for (int c = 0; c < TILE; c += 16 * AVX512_VECTORS) {
+    if (rows == 8) multiply_vnni_rows(8, w, patches + c, begin, sums + c);
+    if (rows == 7) multiply_vnni_rows(7, w, patches + c, begin, sums + c);
+    if (rows == 6) multiply_vnni_rows(6, w, patches + c, begin, sums + c);
+    if (rows == 5) multiply_vnni_rows(5, w, patches + c, begin, sums + c);
+    if (rows == 4) multiply_vnni_rows(4, w, patches + c, begin, sums + c);
+    if (rows == 3) multiply_vnni_rows(3, w, patches + c, begin, sums + c);
+    if (rows == 2) multiply_vnni_rows(2, w, patches + c, begin, sums + c);
+    if (rows == 1) multiply_vnni_rows(1, w, patches + c, begin, sums + c);
   }
 }
 #endif
 
 #if KERNEL_ARM
-enum { NEON_CELLS = 4, NEON_VECTORS = 4 };
+enum { NEON_CELLS = 4, NEON_VECTORS = 4, NEON_ROWS = 4 };
 
 KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_rows *w,
                                                         const uint32_t *patches,
                                                         const int32_t *begin, int32_t *sums) {
-  int32x4_t sum[ROWS][NEON_VECTORS];
+  int32x4_t sum[NEON_ROWS][NEON_VECTORS];
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -177,11 +188,16 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
 
 static TARGET_DOTPROD void multiply_dotprod(int rows, const weight_rows *w, const uint32_t *patches,
                                             const int32_t *begin, int32_t *sums) {
-  for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
-    if (rows == 4) multiply_dotprod_rows(4, w, patches + c, begin, sums + c);
-    if (rows == 3) multiply_dotprod_rows(3, w, patches + c, begin, sums + c);
-    if (rows == 2) multiply_dotprod_rows(2, w, patches + c, begin, sums + c);
-    if (rows == 1) multiply_dotprod_rows(1, w, patches + c, begin, sums + c);
+  for (int r = 0; r < rows; r += NEON_ROWS) {
+    const weight_rows some = rows_from(w, r);
+    const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
+    for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+      int32_t *to = sums + r * TILE + c;
+      if (n == 4) multiply_dotprod_rows(4, &some, patches + c, begin + r, to);
+      if (n == 3) multiply_dotprod_rows(3, &some, patches + c, begin + r, to);
+      if (n == 2) multiply_dotprod_rows(2, &some, patches + c, begin + r, to);
+      if (n == 1) multiply_dotprod_rows(1, &some, patches + c, begin + r, to);
+    }
   }
 }
 
@@ -199,14 +215,14 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
                                                   const uint32_t *patches, const int32_t *begin,
                                                   int32_t *sums) {
   const int pairs = (rows + 1) / 2;
-  int32x4_t acc[ROWS / 2][NEON_VECTORS][2];
+  int32x4_t acc[NEON_ROWS / 2][NEON_VECTORS][2];
 #pragma GCC unroll 2
   for (int p = 0; p < pairs; p++)
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
   for (int64_t i = 0; i < word_count(w); i += 2, patches += 2 * TILE) {
     const uint32_t *next = i + 1 < word_count(w) ? patches + TILE : patches; /* times 0 */
-    int8x16_t y[ROWS / 2];
+    int8x16_t y[NEON_ROWS / 2];
 #pragma GCC unroll 2
     for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, w, 2 * p, i);
 #pragma GCC unroll 4
@@ -233,11 +249,16 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
 
 static TARGET_I8MM void multiply_i8mm(int rows, const weight_rows *w, const uint32_t *patches,
                                       const int32_t *begin, int32_t *sums) {
-  for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
-    if (rows == 4) multiply_i8mm_rows(4, w, patches + c, begin, sums + c);
-    if (rows == 3) multiply_i8mm_rows(3, w, patches + c, begin, sums + c);
-    if (rows == 2) multiply_i8mm_rows(2, w, patches + c, begin, sums + c);
-    if (rows == 1) multiply_i8mm_rows(1, w, patches + c, begin, sums + c);
+  for (int r = 0; r < rows; r += NEON_ROWS) {
+    const weight_rows some = rows_from(w, r);
+    const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
+    for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+      int32_t *to = sums + r * TILE + c;
+      if (n == 4) multiply_i8mm_rows(4, &some, patches + c, begin + r, to);
+      if (n == 3) multiply_i8mm_rows(3, &some, patches + c, begin + r, to);
+      if (n == 2) multiply_i8mm_rows(2, &some, patches + c, begin + r, to);
+      if (n == 1) multiply_i8mm_rows(1, &some, patches + c, begin + r, to);
+    }
   }
 }
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 4 /* outputs at a time */ };
+enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 8 /* outputs at a time */ };
 
 /* `rows` outputs' rows of the weight, `stride` bytes apart, as words: n whole ones and, behind
  * them, the rest of each, zeros after it. */

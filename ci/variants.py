@@ -19,7 +19,7 @@ OPENCL = {
     "grouped matmul rows": ("rule|1|2|4|8", "matmul/grouped"),
     "conv": (
         "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
-        "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1",
+        "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1|dots",
         "conv/",
     ),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/conv_dots.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
@@ -25,8 +26,9 @@ typedef struct convolution {
   conv_form f;
   plane_dim z, y, c; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
-  dtype compute;     /* what launch_compute makes the kernel's numbers of */
-  dtype weight_type; /* of what the kernel reads */
+  bool takes_dots, has_dots; /* conv_dots_usable */
+  dtype compute;             /* what launch_compute makes the kernel's numbers of */
+  dtype weight_type;         /* of what the kernel reads */
   arg_buffer weight;
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
@@ -127,17 +129,20 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
   return k;
 }
 
-/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. */
+/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule; dots: of
+ * integers, by conv_dots.c. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
-} conv_variants[] = {
-    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
-    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
-    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
-    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
-    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1}};
-enum { CONV_PRODUCT, CONV_DIRECT };
+} conv_variants[] = {{"product", 0, 0, 0},        {"direct", 0, 0, 0},
+                     {"direct 8x2x16", 8, 2, 16}, {"direct 8x1x16", 8, 1, 16},
+                     {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
+                     {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},
+                     {"direct 4x4x8", 4, 4, 8},   {"direct 4x3x8", 4, 3, 8},
+                     {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
+                     {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},
+                     {"direct 4x1x1", 4, 1, 1},   {"dots", 0, 0, 0}};
+enum { CONV_PRODUCT, CONV_DIRECT, CONV_DOTS = sizeof conv_variants / sizeof *conv_variants - 1 };
 
 static bool is_pointwise(cl_recorder *s, const convolution *v);
 
@@ -151,13 +156,14 @@ static bool takes_variant(const void *ctx, int i) {
   const struct conv_variant *t = &conv_variants[i];
   if (i == CONV_PRODUCT) return is_pointwise(c->s, c->v);
   if (i == CONV_DIRECT) return true;
+  if (i == CONV_DOTS) return c->v->takes_dots;
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
          (t->outputs != c->v->outputs || t->vectors != c->v->vectors || t->width != c->v->width);
 }
 
-/* The tile; false: it is a product. */
-static bool choose_variant(cl_recorder *s, convolution *v) {
+/* Which it is; of tiles, v gets the one. */
+static int choose_variant(cl_recorder *s, convolution *v) {
   const tuning_key k = conv_key(s, v);
   const conv_choice ctx = {s, v};
   const variants all = {.family = "conv",
@@ -166,13 +172,14 @@ static bool choose_variant(cl_recorder *s, convolution *v) {
                         .n = sizeof conv_variants / sizeof *conv_variants,
                         .is_usable = takes_variant,
                         .ctx = &ctx};
-  int taken = recorder_choose(s, &all, &k, is_pointwise(s, v) ? CONV_PRODUCT : CONV_DIRECT);
-  if (taken > CONV_DIRECT) {
+  int by_rule = v->has_dots ? CONV_DOTS : is_pointwise(s, v) ? CONV_PRODUCT : CONV_DIRECT;
+  int taken = recorder_choose(s, &all, &k, by_rule);
+  if (taken > CONV_DIRECT && taken < CONV_DOTS) {
     v->outputs = conv_variants[taken].outputs;
     v->vectors = conv_variants[taken].vectors;
     v->width = conv_variants[taken].width;
   }
-  return taken != CONV_PRODUCT;
+  return taken;
 }
 
 static const struct walk_variant {
@@ -468,8 +475,10 @@ typedef struct widening {
   const convolution *v;
 } widening;
 
+/* The weight's floats. */
 static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
   const bound_tensor *weight = w->v->f.weight;
+  if (is_encoded(w->v)) return opencl_decode(s, w->n, weight, out);
   int64_t items = tensor_numel(&weight->t);
   launch l;
   begin_conv(&l, s, w->n, w->v);
@@ -479,16 +488,6 @@ static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   return widen(s, ctx, scratch_arg(0));
-}
-
-/* Codes become floats at each run, in scratch memory that all ops share, so that no more than one
- * weight is there as floats. */
-static clave_status decode_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
-  int64_t items = tensor_numel(&v->f.weight->t);
-  v->weight = scratch_arg(used);
-  v->weight_type = DTYPE_F32;
-  TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + items)));
-  return opencl_decode(s, n, v->f.weight, v->weight);
 }
 
 /* Sets what the kernel reads for the weight: itself, or floats, of a constant made once, else in
@@ -504,8 +503,7 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
                           .ctx = &w};
   int number;
   v->weight = buffer_arg(v->f.weight);
-  if (is_encoded(v)) return decode_weight(s, n, v, used);
-  if (!widens(s, v)) return NULL;
+  if (!is_encoded(v) && !widens(s, v)) return NULL;
   if (recorder_takes_form(s, v->f.weight)) {
     TRY(recorder_form(s, &f, &number));
     v->weight = form_arg(number);
@@ -522,7 +520,10 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (tensor_numel(&f->out->t) == 0) return NULL;
   if (is_small_depthwise(s, f)) return opencl_depthwise(s, n, f);
   convolution v = plan_conv(s, f);
-  if (!choose_variant(s, &v)) return run_pointwise(s, n, &v);
+  TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
+  int taken = choose_variant(s, &v);
+  if (taken == CONV_DOTS) return conv_dots(s, n, f);
+  if (taken == CONV_PRODUCT) return run_pointwise(s, n, &v);
   choose_walk_variant(s, &v);
   bool wide = v.compute == DTYPE_F64 || dtype_is_int(v.compute);
   tile p = first_tile(&v, wide ? 8 : 4);

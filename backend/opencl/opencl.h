@@ -102,7 +102,8 @@ typedef enum form_kind {
   FORM_GEMM_CODES,
   FORM_GEMM_A_PAIRS,
   FORM_GEMM_PAIRS,
-  FORM_CONV
+  FORM_CONV,
+  FORM_CONV_DOTS
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;

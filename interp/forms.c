@@ -71,6 +71,22 @@ clave_status take_forms(const running *r, const command *c, command_state *state
 
 /* ---------------------------------------------------------------- ahead of a run */
 
+static size_t form_bytes(const command *c) {
+  size_t most = 0;
+  for (int i = 0; c->recorded && i < c->recorded->n_forms; i++)
+    if (c->recorded->forms[i].bytes > most) most = c->recorded->forms[i].bytes;
+  return most;
+}
+
+void pack_largest(const running *r) {
+  const schedule *p = r->b->p;
+  uint32_t largest = p->first_command;
+  for (uint32_t i = p->first_command; i < p->n_commands; i++)
+    if (form_bytes(&p->commands[i]) > form_bytes(&p->commands[largest])) largest = i;
+  if (largest < p->n_commands && p->commands[largest].recorded)
+    status_free(take_forms(r, &p->commands[largest], &r->b->commands[largest]));
+}
+
 packing_progress begin_packing(const running *r) {
   const schedule *p = r->b->p;
   packing_progress made = {0};

@@ -1,5 +1,5 @@
-"""Convolutions of integers under OpenCL, by each instruction that adds products of bytes and as GPUs do, against those of
-the CPU backend with each set of instructions: the same bits."""
+"""Convolutions of integers under OpenCL, by each instruction that adds products of bytes and as GPUs do, against those
+of the CPU backend with each set of instructions: the same bits."""
 
 import os
 import subprocess

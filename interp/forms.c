@@ -96,6 +96,7 @@ static size_t form_bytes(const command *c) {
 void pack_largest(const running *r) {
   const schedule *p = r->b->p;
   uint32_t largest = p->first_command;
+  if (r->s->options.packs) return;
   for (uint32_t i = p->first_command; i < p->n_commands; i++)
     if (form_bytes(&p->commands[i]) > form_bytes(&p->commands[largest])) largest = i;
   if (largest < p->n_commands && p->commands[largest].recorded)

@@ -201,13 +201,13 @@ LAYOUTS = {
     "cpu 2 x86-64 avx512": "96406642200a088b22c09784e8066d73f26484faa59a8dcc4f689c7dce021e13",
     "cpu 2 x86-64 avx2": "0b38abacb923182718b15b8c61531e41df503cc8ee0a67f1e39b925a5415379e",
     "cpu 2 x86-64": "645775e25ab62df7c70b6712d540065d322e007c39099220845e22c7f9f6df6f",
-    "opencl 2 width 16": "b23b6d2e02592094088e39c7e2851d7ce2e445acc2f1a7c650f8de322f7d5d9e",
+    "opencl 2 width 16": "f05c6a23badbd4272298e799512fbbb45d75e9a74fca518384842f19bd8cd43c",
 }
 # Those of fast precision where the processor multiplies 16-bit floats in pairs.
 PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
 OF_PAIRS = {
     "cpu 2 x86-64 avx512": "9e23e0ec24f84c155ed3d94e7965c84f47320a9f1593d179cbecf9d155a3c60d",
-    "opencl 2 width 16": "53f9f9165ee0a550169403d0c8e239273ee357d03e256c38902f4c6cb75f21f4",
+    "opencl 2 width 16": "d866558774b387cbb959507f0d01d640aa9ecb8c924a20fb9e6ebfb3de7d755d",
 }
 
 

@@ -93,14 +93,16 @@ static size_t form_bytes(const command *c) {
   return most;
 }
 
-void pack_largest(const running *r) {
+void pack_largest(const running *r, packing_progress *made) {
   const schedule *p = r->b->p;
+  const int64_t begin = clock_ns();
   uint32_t largest = p->first_command;
   if (r->s->options.packs) return;
   for (uint32_t i = p->first_command; i < p->n_commands; i++)
     if (form_bytes(&p->commands[i]) > form_bytes(&p->commands[largest])) largest = i;
   if (largest < p->n_commands && p->commands[largest].recorded)
     status_free(take_forms(r, &p->commands[largest], &r->b->commands[largest]));
+  made->taken_ns += clock_ns() - begin;
 }
 
 packing_progress begin_packing(const running *r) {

@@ -30,7 +30,8 @@ typedef struct constant_form {
   int kind;          /* the backend's own, */
   int64_t size[3];   /* and what else decides the bytes */
   size_t bytes;
-  struct recording *fill; /* writes it, to its scratch memory, from the operand */
+  struct recording *fill; /* writes it, to its scratch memory, from the operand; what that has more
+                             than `bytes` is its own */
 } constant_form;
 enum { MAX_FORMS = 2 };
 

@@ -263,6 +263,7 @@ static clave_status prepare_commands(const running *r) {
   const schedule *p = r->b->p;
   clave_status first = NULL;
   packing_progress packing = begin_packing(r);
+  pack_largest(r, &packing);
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
     const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;

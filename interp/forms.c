@@ -13,17 +13,32 @@ typedef struct filling {
   const recording *fill;
 } filling;
 
-/* The form is there for all streams when this returns. */
-static clave_status fill_on(stream *q, const filling *f, buffer *to) {
+/* Runs the filling in `scratch`; it has ended when this returns. */
+static clave_status run_filling(stream *q, const filling *f, buffer *scratch) {
   const backend_vtable *vt = q->owner->vt;
-  const run_operands o = {.tensors = f->r->b->bound[f->c->backend], .scratch = to};
+  const run_operands o = {.tensors = f->r->b->bound[f->c->backend], .scratch = scratch};
   void *state = NULL;
   unsigned char first;
   clave_status st = NULL;
-  if (f->r->s->options.packs) st = vt->fill_zero(q, to, 0, to->bytes);
+  if (f->r->s->options.packs) st = vt->fill_zero(q, scratch, 0, scratch->bytes);
   if (!st) st = vt->run(q, f->fill, &state, &o, f->c->instruction);
-  if (!st) st = vt->read(q, to, 0, &first, to->bytes ? sizeof first : 0);
+  if (!st) st = vt->read(q, scratch, 0, &first, scratch->bytes ? sizeof first : 0);
   if (state) vt->state_destroy(q, state);
+  return st;
+}
+
+/* The form is there for all streams when this returns. A filling that wants more memory than the
+ * form has runs elsewhere. */
+static clave_status fill_on(stream *q, const filling *f, buffer *to) {
+  const backend_vtable *vt = q->owner->vt;
+  buffer *scratch;
+  unsigned char first;
+  if (f->fill->scratch_bytes <= to->bytes) return run_filling(q, f, to);
+  TRY(vt->buffer_create(q->owner, f->fill->scratch_bytes, &scratch));
+  clave_status st = run_filling(q, f, scratch);
+  if (!st) st = vt->copy(q, to, 0, scratch, 0, to->bytes);
+  if (!st) st = vt->read(q, to, 0, &first, to->bytes ? sizeof first : 0);
+  vt->buffer_destroy(q->owner, scratch);
   return st;
 }
 
@@ -94,6 +109,25 @@ clave_status take_forms(const running *r, const command *c, command_state *state
 }
 
 /* ---------------------------------------------------------------- ahead of a run */
+
+static size_t form_bytes(const command *c) {
+  size_t most = 0;
+  for (int i = 0; c->recorded && i < c->recorded->n_forms; i++)
+    if (c->recorded->forms[i].bytes > most) most = c->recorded->forms[i].bytes;
+  return most;
+}
+
+void pack_largest(const running *r, packing_progress *made) {
+  const schedule *p = r->b->p;
+  const int64_t begin = clock_ns();
+  uint32_t largest = p->first_command;
+  if (r->s->options.packs) return;
+  for (uint32_t i = p->first_command; i < p->n_commands; i++)
+    if (form_bytes(&p->commands[i]) > form_bytes(&p->commands[largest])) largest = i;
+  if (largest < p->n_commands && p->commands[largest].recorded)
+    status_free(take_forms(r, &p->commands[largest], &r->b->commands[largest]));
+  made->taken_ns += clock_ns() - begin;
+}
 
 packing_progress begin_packing(const running *r) {
   const schedule *p = r->b->p;

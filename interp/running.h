@@ -202,6 +202,10 @@ typedef struct packing_progress {
   bool is_told;
 } packing_progress;
 packing_progress begin_packing(const running *r);
+/* Makes the largest form of the current schedule, while little else is in memory: the constant that
+ * it is made of is there, too, meanwhile. What fails does so again in its turn. Files have forms in
+ * the order of commands: nothing is done where one is packed. */
+void pack_largest(const running *r, packing_progress *p);
 /* take_forms, and progress to whom it is told. */
 clave_status prepare_forms(const running *r, const command *c, command_state *state,
                            packing_progress *p) STATUS_CHECK;

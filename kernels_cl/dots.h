@@ -18,20 +18,13 @@
  *
  * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. GROUPED: product z
  * is a tile of group_tiles (matmul_groups.cl), each with its own matrix of b. */
+#include "add_dots.h"
 #include "codes.h"
 #ifndef M
 #define M 1
 #endif
 #ifndef GROUPED
 #define GROUPED 0
-#endif
-#define DOTS_PORTABLE 0
-#define DOTS_AVX512_VNNI 1
-#define DOTS_AVX_VNNI 2
-#define DOTS_BYTES 3
-#define DOTS_PACKED 4
-#ifndef DOTS
-#define DOTS DOTS_PORTABLE
 #endif
 #if DOTS == DOTS_PORTABLE
 #define WORDS PART
@@ -72,33 +65,3 @@ static inline dots_product dots_product_at(index_t z, const __global long *tile,
 }
 #define DOTS_PRODUCT_AT(z) \
   dots_product_at(z, row_tiles + row_tiles_offset + 3 * (long)(z), m_size, n_size, panel_bytes)
-
-/* sum + bytes of w, unsigned, * bytes of q, signed. */
-#if DOTS == DOTS_AVX512_VNNI
-static inline int16 add_dots(int16 sum, uint16 w, int q) {
-  const int16 x = q;
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-  return sum;
-}
-#elif DOTS == DOTS_AVX_VNNI
-static inline int8 add_8_dots(int8 sum, uint8 w, int q) {
-  const int8 x = q;
-  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
-  return sum;
-}
-static inline int16 add_dots(int16 sum, uint16 w, int q) {
-  return (int16)(add_8_dots(sum.lo, w.lo, q), add_8_dots(sum.hi, w.hi, q));
-}
-#elif DOTS == DOTS_BYTES
-static inline int add_dot(int sum, uint w, int q) {
-  return sum + (int)(w & 255u) * (char)q + (int)(w >> 8 & 255u) * (char)(q >> 8) +
-         (int)(w >> 16 & 255u) * (char)(q >> 16) + (int)(w >> 24) * (char)(q >> 24);
-}
-#elif DOTS == DOTS_PACKED
-#ifdef cl_khr_integer_dot_product
-#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
-#endif
-static inline int add_dot(int sum, uint w, int q) {
-  return sum + dot_4x8packed_us_int(w, as_uint(q));
-}
-#endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/requantise.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
 
@@ -52,6 +53,9 @@ static clave_status launch_short(cpu_recorder *r, const elementwise_args *e) {
 }
 
 static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
+  bool is_requantised;
+  TRY(record_requantise(r, f, &is_requantised));
+  if (is_requantised) return NULL;
   elementwise_args e = {
       .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
   for (int k = 0; k < f->n_inputs; k++) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/conv_dots.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
@@ -26,8 +27,9 @@ typedef struct convolution {
   conv_form f;
   plane_dim z, y, c; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
-  dtype compute;     /* what launch_compute makes the kernel's numbers of */
-  dtype weight_type; /* of what the kernel reads */
+  bool takes_dots, has_dots; /* conv_dots_usable */
+  dtype compute;             /* what launch_compute makes the kernel's numbers of */
+  dtype weight_type;         /* of what the kernel reads */
   arg_buffer weight;
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
@@ -128,19 +130,38 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
   return k;
 }
 
-/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. By
- * Winograd's method `outputs` is the side of its tiles. */
+/* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
+ * integers, by conv_dots.c. By Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
-} conv_variants[] = {
-    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
-    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
-    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
-    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
-    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
-    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0}};
-enum { CONV_PRODUCT, CONV_DIRECT, CONV_DEPTHWISE = 15, CONV_WINOGRAD_2, CONV_WINOGRAD_4 };
+} conv_variants[] = {{"product", 0, 0, 0},
+                     {"direct", 0, 0, 0},
+                     {"direct 8x2x16", 8, 2, 16},
+                     {"direct 8x1x16", 8, 1, 16},
+                     {"direct 4x4x16", 4, 4, 16},
+                     {"direct 4x2x16", 4, 2, 16},
+                     {"direct 8x3x8", 8, 3, 8},
+                     {"direct 8x2x8", 8, 2, 8},
+                     {"direct 4x4x8", 4, 4, 8},
+                     {"direct 4x3x8", 4, 3, 8},
+                     {"direct 4x2x8", 4, 2, 8},
+                     {"direct 8x1x1", 8, 1, 1},
+                     {"direct 4x4x1", 4, 4, 1},
+                     {"direct 4x2x1", 4, 2, 1},
+                     {"direct 4x1x1", 4, 1, 1},
+                     {"depthwise", 0, 0, 0},
+                     {"winograd 2", 2, 0, 0},
+                     {"winograd 4", 4, 0, 0},
+                     {"dots", 0, 0, 0}};
+enum {
+  CONV_PRODUCT,
+  CONV_DIRECT,
+  CONV_DEPTHWISE = 15,
+  CONV_WINOGRAD_2,
+  CONV_WINOGRAD_4,
+  CONV_DOTS
+};
 
 static bool is_pointwise(cl_recorder *s, const convolution *v);
 
@@ -154,6 +175,7 @@ static bool takes_variant(const void *ctx, int i) {
   const struct conv_variant *t = &conv_variants[i];
   if (i == CONV_PRODUCT) return is_pointwise(c->s, c->v);
   if (i == CONV_DIRECT) return true;
+  if (i == CONV_DOTS) return c->v->takes_dots;
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
@@ -162,8 +184,9 @@ static bool takes_variant(const void *ctx, int i) {
 }
 
 static int variant_by_rule(const conv_choice *c) {
-  int tiles = conv_winograd_tile(&c->v->f) == 2 ? CONV_WINOGRAD_2 : CONV_WINOGRAD_4;
-  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, tiles};
+  static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
+  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, of_tiles[conv_winograd_tile(&c->v->f)]};
+  if (c->v->has_dots) return CONV_DOTS;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (takes_variant(c, first[i])) return first[i];
   return CONV_DIRECT;
@@ -487,8 +510,10 @@ typedef struct widening {
   const convolution *v;
 } widening;
 
+/* The weight's floats. */
 static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
   const bound_tensor *weight = w->v->f.weight;
+  if (is_encoded(w->v)) return opencl_decode(s, w->n, weight, out);
   int64_t items = tensor_numel(&weight->t);
   launch l;
   begin_conv(&l, s, w->n, w->v);
@@ -498,16 +523,6 @@ static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   return widen(s, ctx, scratch_arg(0));
-}
-
-/* Codes become floats at each run, in scratch memory that all ops share, so that no more than one
- * weight is there as floats. */
-static clave_status decode_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
-  int64_t items = tensor_numel(&v->f.weight->t);
-  v->weight = scratch_arg(used);
-  v->weight_type = DTYPE_F32;
-  TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + items)));
-  return opencl_decode(s, n, v->f.weight, v->weight);
 }
 
 /* Sets what the kernel reads for the weight: itself, or floats, of a constant made once, else in
@@ -523,8 +538,7 @@ static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v
                           .ctx = &w};
   int number;
   v->weight = buffer_arg(v->f.weight);
-  if (is_encoded(v)) return decode_weight(s, n, v, used);
-  if (!widens(s, v)) return NULL;
+  if (!is_encoded(v) && !widens(s, v)) return NULL;
   if (recorder_takes_form(s, v->f.weight)) {
     TRY(recorder_form(s, &f, &number));
     v->weight = form_arg(number);
@@ -551,9 +565,11 @@ static clave_status run_direct(cl_recorder *s, const node *n, convolution *v) {
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
   convolution v = plan_conv(s, f);
+  TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
   const int variant = choose_variant(s, &v);
   if (variant == CONV_PRODUCT) return run_pointwise(s, n, &v);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
+  if (variant == CONV_DOTS) return conv_dots(s, n, f);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);
 }

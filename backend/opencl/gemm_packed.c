@@ -143,12 +143,6 @@ static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride, cons
   return launch_run(&l, 3, global, local);
 }
 
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  gemm g = *(const gemm *)ctx;
-  g.s = s;
-  return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
-}
-
 /* The floats of g->codes behind `used` floats of scratch memory, then panels of them in `to`. */
 static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
   const arg_buffer floats = scratch_arg(used);
@@ -158,14 +152,27 @@ static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
   return pack_a(g, floats, to);
 }
 
+static int64_t packed_floats(const gemm *g) {
+  return count_matrices(g) * count_panels(g) * panel_rows(g) * gemm_depth(g);
+}
+
+static clave_status fill_form(cl_recorder *s, const void *ctx) {
+  gemm g = *(const gemm *)ctx;
+  g.s = s;
+  if (g.codes) return pack_codes(&g, packed_floats(&g), scratch_arg(0));
+  return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
+}
+
 /* a in panels: a constant once, else in scratch memory behind `sums` floats. */
-static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_buffer *a) {
-  bool is_form = recorder_takes_form(g->s, g->f.a);
+static clave_status provide_a(const gemm *g, int64_t sums, arg_buffer *a) {
+  const bound_tensor *x = g->codes ? g->codes : g->f.a;
+  bool is_form = recorder_takes_form(g->s, x);
+  int64_t packed = packed_floats(g);
   *a = scratch_arg(sums);
-  if (g->codes) return pack_codes(g, sums + packed, *a);
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
+  if (!is_form && g->codes) return pack_codes(g, sums + packed, *a);
   if (!is_form) return pack_a(g, buffer_arg(g->f.a), *a);
-  const form_request f = {.x = g->f.a,
+  const form_request f = {.x = x,
                           .kind = g->pairs ? FORM_GEMM_A_PAIRS : FORM_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},
                           .bytes = sizeof(float) * (size_t)packed,
@@ -184,7 +191,7 @@ clave_status gemm_packed(const gemm *g) {
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};
   b.coded = gemm_codes_usable(g, &b.layout);
-  TRY(provide_a(g, matrices * matrix, sums, &a));
+  TRY(provide_a(g, sums, &a));
   if (b.packed) TRY(gemm_b_panels(g, &b.buffer));
   if (b.coded) TRY(gemm_codes_form(g, &b.layout, &b.codes));
   return multiply(g, a, matrices > 1 ? matrix : 0, &b);

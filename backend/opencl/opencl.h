@@ -92,7 +92,8 @@ enum { LOCAL_SIZE = 64 };
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
 
 /* A constant operand in a form of the op's own, made once for the device: by the launches that
- * `fill` records, which write `bytes` of scratch memory, from its offset 0 on. What they read must
+ * `fill` records, which write `bytes` of scratch memory, from its offset 0 on; behind them there is
+ * what `fill` asks for with recorder_scratch. What they read must
  * be x and follow from x, kind and size alone. *number is what form_arg takes; the recording's
  * caller shares equal forms. False where x is no constant, or the op has enough forms: then nothing
  * was recorded. */
@@ -103,6 +104,7 @@ typedef enum form_kind {
   FORM_GEMM_A_PAIRS,
   FORM_GEMM_PAIRS,
   FORM_CONV,
+  FORM_CONV_DOTS,
   FORM_WINOGRAD
 } form_kind;
 typedef struct form_request {

@@ -204,13 +204,13 @@ LAYOUTS = {
     "cpu 3 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 3 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
     "cpu 3 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
-    "opencl 2 width 16": "1d5dc1573049857b8f362f87efa06cec7299b208aa54b18ab5bc723838779683",
+    "opencl 2 width 16": "f05c6a23badbd4272298e799512fbbb45d75e9a74fca518384842f19bd8cd43c",
 }
 # Those of fast precision where the processor multiplies 16-bit floats in pairs.
 PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
 OF_PAIRS = {
     "cpu 3 x86-64 avx512": "286ca29447860af90e005e352170f0f494bae6a4849b6cca58420a22461dec02",
-    "opencl 2 width 16": "3ca6b7fbb3478f943d4a89cf39ef9139cb92eaa07f631ab32282ba6dcf5a9666",
+    "opencl 2 width 16": "d866558774b387cbb959507f0d01d640aa9ecb8c924a20fb9e6ebfb3de7d755d",
 }
 
 

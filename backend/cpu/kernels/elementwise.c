@@ -220,6 +220,7 @@ typedef struct step_list {
   const elementwise_head *head;
   const ktensor *inputs;
   const kstep *steps;
+  uint32_t floats; /* bit k: input k, of small integers, is read as floats (read_as_floats) */
 } step_list;
 
 typedef struct task {
@@ -229,8 +230,36 @@ typedef struct task {
   int64_t n_tasks;
 } task;
 
+/* Whether all that is done with an input of small integers is to make floats of it. */
+static bool is_made_floats(const step_list *e, int input) {
+  if (!is_small_int(e->inputs[input].type)) return false;
+  for (const kstep *s = e->steps; s < e->steps + e->head->n_steps; s++)
+    for (int k = 0; k < s->arity; k++)
+      if (s->operands[k].source == KSTEP_INPUT && s->operands[k].index == input &&
+          !(s->form == KSTEP_CAST && s->type == DTYPE_F32))
+        return false;
+  return true;
+}
+
+static uint32_t read_as_floats(const step_list *e) {
+  uint32_t floats = 0;
+  for (int k = 0; k < e->head->n_inputs; k++)
+    if (is_made_floats(e, k)) floats |= UINT32_C(1) << k;
+  return floats;
+}
+
+/* A cast of floats that is the result: it is made where it is stored. */
+static bool is_stored_cast(const kstep *s) {
+  return s->form == KSTEP_CAST && compute_class_of(s->operand_type) == COMPUTE_F32 &&
+         is_small_int(s->type);
+}
+
 static int slot_count(const elementwise_head *h) {
   return h->n_inputs + h->n_steps + h->n_constants;
+}
+
+static compute_class input_class(const step_list *e, int k) {
+  return e->floats >> k & 1 ? COMPUTE_F32 : compute_class_of(e->inputs[k].type);
 }
 
 static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
@@ -263,10 +292,9 @@ static void fill_constants(const step_list *e, char *slots) {
     }
 }
 
-/* Elements [at, at + n) of x in row-major order, in its compute type: in place if that is what is
- * stored there, else gathered row by row into `slot`. */
-static const void *fetch(const ktensor *x, int64_t at, int64_t n, char *slot) {
-  compute_class c = compute_class_of(x->type);
+/* Elements [at, at + n) of x in row-major order, in class c: in place if that is what is stored
+ * there, else gathered row by row into `slot`. */
+static const void *fetch(const ktensor *x, compute_class c, int64_t at, int64_t n, char *slot) {
   int last = x->rank - 1;
   int64_t row = x->rank > 0 ? x->dims[last] : n, stride = x->rank > 0 ? x->strides[last] : 0;
   int64_t column = x->rank > 0 ? at % row : 0;
@@ -302,6 +330,11 @@ static void run_step(const task *t, const kstep *s, int64_t n, const void *const
   if (compute_class_of(s->type) == COMPUTE_I64) wrap_row(s->type, out, n);
 }
 
+/* The cast of an input that was read as floats. */
+static bool is_float_already(const step_list *e, const kstep *s) {
+  return s->operands[0].source == KSTEP_INPUT && e->floats >> s->operands[0].index & 1;
+}
+
 /* Steps over elements [at, at + n), n <= ROW_BLOCK. */
 static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
   const step_list *e = t->e;
@@ -309,7 +342,7 @@ static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
   for (int k = 0; k < h->n_inputs; k++)
-    inputs[k] = fetch(&e->inputs[k], at, n, slots + (size_t)k * SLOT);
+    inputs[k] = fetch(&e->inputs[k], input_class(e, k), at, n, slots + (size_t)k * SLOT);
   for (int s = 0; s < h->n_steps; s++) {
     const kstep *step = &e->steps[s];
     bool in_place = s == h->n_steps - 1 && is_native(step->type);
@@ -322,7 +355,14 @@ static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
              : o->source == KSTEP_STEP ? results[o->index]
                                        : constant_slot(h, slots, o->index);
     }
-    run_step(t, step, n, x, results[s]);
+    if (is_stored_cast(step) && s == h->n_steps - 1) {
+      cast_row(step->type, element_at(h->out, step->type, at), n, x[0]);
+      return;
+    }
+    if (is_float_already(e, step))
+      memcpy(results[s], x[0], (size_t)n * sizeof(float));
+    else
+      run_step(t, step, n, x, results[s]);
   }
   dtype type = e->steps[h->n_steps - 1].type;
   if (!is_native(type))
@@ -356,8 +396,9 @@ static size_t list_scratch(const kernel_context *ctx, const void *args) {
   return h->n == 0 ? 0 : (size_t)task_count(ctx, h) * (size_t)slot_count(h) * SLOT;
 }
 
-static bool run_list(const kernel_context *ctx, const step_list *e) {
+static bool run_list(const kernel_context *ctx, step_list *e) {
   if (e->head->n == 0) return true;
+  e->floats = read_as_floats(e);
   task t = {.e = e, .ctx = ctx, .n_tasks = task_count(ctx, e->head)};
   t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, e->head));
   if (!t.slots) return false;
@@ -367,12 +408,12 @@ static bool run_list(const kernel_context *ctx, const step_list *e) {
 
 static bool run_long(const kernel_context *ctx, const void *args) {
   const elementwise_args *p = args;
-  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps});
+  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps, 0});
 }
 
 static bool run_short(const kernel_context *ctx, const void *args) {
   const short_elementwise_args *p = args;
-  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps});
+  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps, 0});
 }
 
 const kernel_desc kernel_elementwise = {

@@ -217,8 +217,82 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfdot(dtype type, int rows, const float *
 #define TILE_ADD add_bfdot
 #include "backend/cpu/kernels/gemm_tiles.h"
 
-TARGET_ARM_BF16 static void run_bfdot(const gemm_tile *t, int rows) {
-  rows_bfdot(DTYPE_F32, t, rows);
+/* ---------------------------------------------------------------- NEON's matrices of BF16 */
+
+enum { MATRIX_ROWS = 12, MATRIX_COLUMNS = 8 };
+
+/* Words of two k of two lanes each: a matrix (2, 4). */
+TARGET_ARM_BF16 KERNEL_INLINE bfloat16x8_t lanes_low(uint32x4_t k0, uint32x4_t k1) {
+  return vreinterpretq_bf16_u32(vzip1q_u32(k0, k1));
+}
+TARGET_ARM_BF16 KERNEL_INLINE bfloat16x8_t lanes_high(uint32x4_t k0, uint32x4_t k1) {
+  return vreinterpretq_bf16_u32(vzip2q_u32(k0, k1));
+}
+
+/* sums (rows / 2, 4) of matrices (2, 2) += two words of each row times two of 8 columns. */
+TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, const uint32_t *a1,
+                                              const uint32_t *b0, const uint32_t *b1,
+                                              float32x4_t sums[][4]) {
+  const uint32x4_t left0 = vld1q_u32(b0), left1 = vld1q_u32(b1), right0 = vld1q_u32(b0 + 4),
+                   right1 = vld1q_u32(b1 + 4);
+  const bfloat16x8_t b[4] = {lanes_low(left0, left1), lanes_high(left0, left1),
+                             lanes_low(right0, right1), lanes_high(right0, right1)};
+#pragma GCC unroll 3
+  for (int i = 0; i < rows; i += 4) {
+    const uint32x4_t x0 = vld1q_u32(a0 + i), x1 = vld1q_u32(a1 + i);
+    const bfloat16x8_t low = lanes_low(x0, x1), high = lanes_high(x0, x1);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+      sums[i / 2][j] = vbfmmlaq_f32(sums[i / 2][j], low, b[j]);
+      sums[i / 2 + 1][j] = vbfmmlaq_f32(sums[i / 2 + 1][j], high, b[j]);
+    }
+  }
+}
+
+/* Of two rows, a matrix (2, 2) for each pair of columns. */
+TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const float32x4_t sums[4], float *c, int64_t ldc) {
+#pragma GCC unroll 2
+  for (int j = 0; j < 2; j++, c += 4) {
+    const float32x4_t first =
+                          vcombine_f32(vget_low_f32(sums[2 * j]), vget_low_f32(sums[2 * j + 1])),
+                      second =
+                          vcombine_f32(vget_high_f32(sums[2 * j]), vget_high_f32(sums[2 * j + 1]));
+    vst1q_f32(c, vaddq_f32(vld1q_f32(c), first));
+    vst1q_f32(c + ldc, vaddq_f32(vld1q_f32(c + ldc), second));
+  }
+}
+
+/* rows: 4, 8 or 12. An odd last word is one of two, whose other is zeros. */
+TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *t, int rows) {
+  static const uint32_t zeros[MATRIX_ROWS];
+  const uint32_t *a = t->a, *b = t->b;
+  float32x4_t sums[MATRIX_ROWS / 2][4];
+#pragma GCC unroll 6
+  for (int i = 0; i < rows / 2; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) sums[i][j] = vdupq_n_f32(0);
+  for (int64_t k = 0; k + 2 <= t->k; k += 2, a += 2 * rows, b += 2 * MATRIX_COLUMNS)
+    add_bfmmla(rows, a, a + rows, b, b + MATRIX_COLUMNS, sums);
+  if (t->k % 2) add_bfmmla(rows, a, zeros, b, zeros, sums);
+#pragma GCC unroll 6
+  for (int i = 0; i < rows / 2; i++) store_rows(sums[i], (float *)t->c + 2 * i * t->ldc, t->ldc);
+}
+
+/* Fours of rows by matrices. */
+TARGET_ARM_BF16 static void run_arm_bf16(const gemm_tile *t, int rows) {
+  switch (rows) {
+    case 12:
+      tile_bfmmla(t, 12);
+      break;
+    case 8:
+      tile_bfmmla(t, 8);
+      break;
+    case 4:
+      tile_bfmmla(t, 4);
+      break;
+    default:
+      rows_bfdot(DTYPE_F32, t, rows);
+  }
 }
 #endif
 
@@ -232,7 +306,7 @@ gemm_kernel pairs_kernel(void) {
   if (cpu_has_avx2()) return (gemm_kernel){PORTABLE_ROWS, 16, run_16};
 #endif
 #if KERNEL_ARM
-  if (cpu_has_arm_bf16()) return (gemm_kernel){12, 8, run_bfdot};
+  if (cpu_has_arm_bf16()) return (gemm_kernel){MATRIX_ROWS, MATRIX_COLUMNS, run_arm_bf16};
 #endif
   return (gemm_kernel){PORTABLE_ROWS, 8, run_8};
 }

@@ -151,13 +151,122 @@ static void load_i64(dtype t, const void *from, int64_t stride, int64_t n, int64
   }
 }
 
+/* ---------------------------------------------------------------- integers and floats, side by
+ * side
+ */
+
+bool is_small_int(dtype t) {
+  return t == DTYPE_I8 || t == DTYPE_U8 || t == DTYPE_I16 || t == DTYPE_I32;
+}
+
+#define LOAD_SMALL(TAG, T)                               \
+  case TAG: {                                            \
+    const T *x = from;                                   \
+    for (int64_t i = 0; i < n; i++) to[i] = (float)x[i]; \
+    break;                                               \
+  }
+KERNEL_INLINE void load_ints(dtype t, const void *from, int64_t n, float *restrict to) {
+  switch (t) {
+    LOAD_SMALL(DTYPE_I8, int8_t)
+    LOAD_SMALL(DTYPE_U8, uint8_t)
+    LOAD_SMALL(DTYPE_I16, int16_t)
+    default:
+      LOAD_SMALL(DTYPE_I32, int32_t)
+  }
+}
+
+/* As a cast: toward zero; what no 32 bits hold gives their least value. What is narrower wraps. */
+static inline int32_t cast_to_i32(float x) {
+  return x >= -0x1p31F && x < 0x1p31F ? (int32_t)x : INT32_MIN;
+}
+#define STORE_SMALL(TAG, T)                                         \
+  case TAG: {                                                       \
+    T *y = to;                                                      \
+    for (int64_t i = 0; i < n; i++) y[i] = (T)cast_to_i32(from[i]); \
+    break;                                                          \
+  }
+KERNEL_INLINE void store_ints(dtype t, void *restrict to, int64_t n, const float *restrict from) {
+  switch (t) {
+    STORE_SMALL(DTYPE_I8, int8_t)
+    STORE_SMALL(DTYPE_U8, uint8_t)
+    STORE_SMALL(DTYPE_I16, int16_t)
+    default:
+      STORE_SMALL(DTYPE_I32, int32_t)
+  }
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static void load_ints_avx2(dtype t, const void *from, int64_t n, float *to) {
+  load_ints(t, from, n, to);
+}
+TARGET_AVX2 static void store_ints_avx2(dtype t, void *to, int64_t n, const float *from) {
+  store_ints(t, to, n, from);
+}
+TARGET_AVX512 static void load_ints_avx512(dtype t, const void *from, int64_t n, float *to) {
+  load_ints(t, from, n, to);
+}
+TARGET_AVX512 static void store_ints_avx512(dtype t, void *to, int64_t n, const float *from) {
+  store_ints(t, to, n, from);
+}
+#endif
+
+static void load_small(dtype t, const void *from, int64_t n, float *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    load_ints_avx512(t, from, n, to);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    load_ints_avx2(t, from, n, to);
+    return;
+  }
+#endif
+  load_ints(t, from, n, to);
+}
+
+void cast_row(dtype t, void *to, int64_t n, const float *from) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    store_ints_avx512(t, to, n, from);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    store_ints_avx2(t, to, n, from);
+    return;
+  }
+#endif
+  store_ints(t, to, n, from);
+}
+
 static bool is_stored_as(dtype t, compute_class c) {
   return t == (c == COMPUTE_F32 ? DTYPE_F32 : c == COMPUTE_F64 ? DTYPE_F64 : DTYPE_I64);
+}
+
+/* One element n times, of the 32 or 64 bits that it is computed in. */
+static void repeat(compute_class c, int64_t n, void *to) {
+  uint32_t *words = to;
+  uint64_t *longs = to;
+  if (c == COMPUTE_F32) {
+    const uint32_t word = words[0];
+    for (int64_t i = 1; i < n; i++) words[i] = word;
+  } else {
+    const uint64_t word = longs[0];
+    for (int64_t i = 1; i < n; i++) longs[i] = word;
+  }
 }
 
 void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_t n, void *to) {
   if (stride == 1 && is_stored_as(t, c)) {
     memcpy(to, from, (size_t)n * compute_size(c));
+    return;
+  }
+  if (stride == 0 && n > 1) {
+    load_row(c, t, from, 0, 1, to);
+    repeat(c, n, to);
+    return;
+  }
+  if (stride == 1 && c == COMPUTE_F32 && is_small_int(t)) {
+    load_small(t, from, n, to);
     return;
   }
   if (c == COMPUTE_F32) load_f32(t, from, stride, n, to);

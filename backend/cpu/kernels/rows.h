@@ -24,6 +24,12 @@ void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_
 /* to[i * stride] = from[i]. Rounds once, to nearest even; integers wrap; BOOL is != 0. */
 void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from);
 
+/* I8, U8, I16 and I32. */
+bool is_small_int(dtype t);
+/* Casts floats to one of those: toward zero; what no 32 bits hold gives their least value, which
+ * then wraps. */
+void cast_row(dtype t, void *to, int64_t n, const float *from);
+
 /* Rounds floats to a dtype narrower than F32 (other dtypes: no change). */
 void round_row(dtype t, float *x, int64_t n);
 /* Wraps integers to an integer dtype; BOOL becomes 0 or 1. */

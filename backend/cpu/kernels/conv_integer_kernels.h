@@ -1,0 +1,30 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_INTEGER_KERNELS_H
+#define BACKEND_CPU_KERNELS_CONV_INTEGER_KERNELS_H
+/* Of INTEGER_TILE neighbouring cells the patches, four bytes of neighbouring k a word, times four
+ * bytes of the weight's row at once. Bytes of patches are unsigned, or signed, as the processor has
+ * it; those of the weight are signed. */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 8 /* outputs at a time */ };
+
+/* `rows` outputs' rows of the weight, `stride` bytes apart, as words: n whole ones and, behind
+ * them, the rest of each, zeros after it. */
+typedef struct weight_rows {
+  const unsigned char *first;
+  int64_t stride, n;
+  bool has_rest;
+  uint32_t rest[INTEGER_ROWS];
+} weight_rows;
+
+typedef struct integer_kernel {
+  /* sums (rows, INTEGER_TILE) = begin (rows) + w by patches (words, INTEGER_TILE) */
+  void (*multiply)(int rows, const weight_rows *w, const uint32_t *patches, const int32_t *begin,
+                   int32_t *sums);
+  /* to: (INTEGER_TILE), a byte of each row (INTEGER_TILE), all bits of flip the other way */
+  void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);
+  bool is_signed; /* bytes of patches */
+} integer_kernel;
+integer_kernel choose_integer_kernel(void);
+
+#endif

@@ -1,0 +1,188 @@
+/* Elementwise nodes that make codes of 8 bits: read from their last step backward. */
+#include "backend/cpu/requantise.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/requantise.h"
+#include "cpu_ops.h"
+
+/* An operand of a step of the form. */
+typedef const elementwise_operand *operand_ref;
+
+/* A number for all channels, or an input of one for each. */
+typedef struct factor {
+  int input; /* -1: none */
+  float number;
+} factor;
+
+typedef struct term {
+  int input;
+  float zero;
+  factor scale, bias;
+} term;
+
+typedef struct pattern {
+  const elementwise_form *f;
+  int64_t images, channels, row;
+  term terms[2];
+  int n_terms;
+  dtype type;
+  float low, high, inverse, zero, least, greatest;
+} pattern;
+
+/* ---------------------------------------------------------------- operands */
+
+/* The step that an operand is the result of, if it is of this kind and of floats. */
+static const elementwise_step *step_of(const elementwise_form *f, operand_ref o,
+                                       ir_step_kind kind) {
+  if (o->source != IR_OPERAND_SOURCE_STEP) return NULL;
+  const elementwise_step *s = &f->steps[o->index];
+  return s->kind == kind && s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 ? s : NULL;
+}
+
+static bool take_number(operand_ref o, float *x) {
+  if (!is_number(o) || o->compute != DTYPE_F32 || isnan(o->f)) return false;
+  *x = (float)o->f;
+  return true;
+}
+
+/* Whether an input has out's elements, or one for each channel. */
+static bool has_strides(const pattern *p, int input, int64_t image, int64_t channel, int64_t row) {
+  const tensor *t = &p->f->shapes[1 + input], *out = &p->f->shapes[0];
+  const int64_t want[] = {image, channel, row};
+  for (int i = 0; i < out->rank; i++)
+    if (t->strides[i] != want[3 - out->rank + i]) return false;
+  return true;
+}
+static bool is_whole(const pattern *p, int input) {
+  return has_strides(p, input, p->channels * p->row, p->row, 1);
+}
+static bool is_of_channels(const pattern *p, operand_ref o) {
+  return o->source == IR_OPERAND_SOURCE_INPUT && p->f->inputs[o->index]->t.type == DTYPE_F32 &&
+         has_strides(p, (int)o->index, 0, 1, 0);
+}
+
+/* A sum or product with a factor: which it is, and what the other operand is. */
+static bool take_factor(const pattern *p, operand_ref *o, ir_step_kind kind, factor *x) {
+  const elementwise_step *s = step_of(p->f, *o, kind);
+  for (int k = 0; s && k < 2; k++) {
+    bool is_given = take_number(&s->operands[k], &x->number);
+    if (!is_given && is_of_channels(p, &s->operands[k])) {
+      x->input = (int)s->operands[k].index;
+      is_given = true;
+    }
+    if (!is_given) continue;
+    *o = &s->operands[1 - k];
+    return true;
+  }
+  return false;
+}
+
+/* ---------------------------------------------------------------- the pattern */
+
+static bool is_source(dtype t) { return t == DTYPE_I32 || t == DTYPE_I8 || t == DTYPE_U8; }
+
+static bool take_source(const pattern *p, operand_ref o, int *input) {
+  dtype want = DTYPE_F32;
+  if (o->source == IR_OPERAND_SOURCE_STEP) {
+    const elementwise_step *s = &p->f->steps[o->index];
+    if (s->kind != IR_STEP_KIND_CAST || s->type != DTYPE_F32 || !is_source(s->operand_type))
+      return false;
+    want = s->operand_type;
+    o = &s->operands[0];
+  }
+  if (o->source != IR_OPERAND_SOURCE_INPUT) return false;
+  *input = (int)o->index;
+  return p->f->inputs[o->index]->t.type == want && is_whole(p, *input);
+}
+
+static bool take_term(const pattern *p, operand_ref o, term *t) {
+  *t = (term){.scale = {-1, 1}, .bias = {-1, 0}};
+  (void)take_factor(p, &o, IR_STEP_KIND_ADD, &t->bias);
+  (void)take_factor(p, &o, IR_STEP_KIND_MUL, &t->scale);
+  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_SUB);
+  if (s && take_number(&s->operands[1], &t->zero)) o = &s->operands[0];
+  return take_source(p, o, &t->input);
+}
+
+static bool take_terms(pattern *p, operand_ref o) {
+  p->n_terms = 1;
+  if (take_term(p, o, &p->terms[0])) return true;
+  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_ADD);
+  p->n_terms = 2;
+  return s && take_term(p, &s->operands[0], &p->terms[0]) &&
+         take_term(p, &s->operands[1], &p->terms[1]);
+}
+
+/* clamp(x, low, high), or relu(x). */
+static bool take_clamp(const pattern *p, operand_ref *o, float *low, float *high) {
+  const elementwise_step *s = step_of(p->f, *o, IR_STEP_KIND_CLAMP);
+  *low = -INFINITY;
+  *high = INFINITY;
+  if (s && (!take_number(&s->operands[1], low) || !take_number(&s->operands[2], high)))
+    return false;
+  if (!s && (s = step_of(p->f, *o, IR_STEP_KIND_RELU))) *low = 0;
+  if (s) *o = &s->operands[0];
+  return true;
+}
+
+static bool take_codes(pattern *p, operand_ref o) {
+  factor zero = {-1, 0}, inverse = {-1, 1};
+  if (!take_clamp(p, &o, &p->least, &p->greatest)) return false;
+  (void)take_factor(p, &o, IR_STEP_KIND_ADD, &zero);
+  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_ROUND);
+  if (!s) return false;
+  o = &s->operands[0];
+  (void)take_factor(p, &o, IR_STEP_KIND_MUL, &inverse);
+  p->zero = zero.number;
+  p->inverse = inverse.number;
+  return zero.input < 0 && inverse.input < 0 && take_clamp(p, &o, &p->low, &p->high) &&
+         take_terms(p, o);
+}
+
+static bool find_pattern(const elementwise_form *f, pattern *p) {
+  const tensor *out = &f->shapes[0];
+  const elementwise_step *last = &f->steps[f->n_steps - 1];
+  if (out->rank < 1 || out->rank > 3 || f->n == 0) return false;
+  *p = (pattern){.f = f, .images = 1, .channels = 1, .row = out->dims[out->rank - 1]};
+  if (out->rank > 1) p->channels = out->dims[out->rank - 2];
+  if (out->rank > 2) p->images = out->dims[0];
+  p->type = last->type;
+  return last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
+         (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
+}
+
+/* ---------------------------------------------------------------- recording */
+
+static requantise_factor factor_of(cpu_recorder *r, const pattern *p, const factor *x) {
+  if (x->input < 0) return (requantise_factor){.number = x->number};
+  return (requantise_factor){.of_channel = cpu_operand(r, p->f->inputs[x->input]).data};
+}
+
+static requantise_term term_of(cpu_recorder *r, const pattern *p, const term *t) {
+  const ktensor x = cpu_operand(r, p->f->inputs[t->input]);
+  return (requantise_term){.x = x.data,
+                           .type = x.type,
+                           .zero = t->zero,
+                           .scale = factor_of(r, p, &t->scale),
+                           .bias = factor_of(r, p, &t->bias)};
+}
+
+clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool *done) {
+  pattern p;
+  *done = find_pattern(f, &p);
+  if (!*done) return NULL;
+  requantise_args a = {.out = cpu_operand(r, f->out).data,
+                       .type = p.type,
+                       .low = p.low,
+                       .high = p.high,
+                       .inverse = p.inverse,
+                       .zero = p.zero,
+                       .least = p.least,
+                       .greatest = p.greatest,
+                       .images = p.images,
+                       .channels = p.channels,
+                       .row = p.row};
+  for (int k = 0; k < p.n_terms; k++) a.terms[k] = term_of(r, &p, &p.terms[k]);
+  return cpu_launch(r, requantise, &a);
+}

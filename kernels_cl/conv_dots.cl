@@ -1,0 +1,284 @@
+/* The sums of a convolution of integers (conv.cl, INTEGER) as dot products of bytes, four
+ * neighbouring elements k of a patch (channel, then tap) at once.
+ *
+ * conv_dots_planes lays x out padded and by phase, as conv_pad_planes does, as unsigned bytes: of
+ * SIGNED x 128 more, which `less` of the weight's form makes up for. Cell (z, y, x) of an image is
+ * position (z rows + y) columns + x of its planes, where what a tap sees of neighbouring positions
+ * are neighbours. Positions behind the end of a row of outputs are dropped.
+ *
+ * The weight's form: (n_outputs, words) words of four bytes, zeros behind the last, then `less`
+ * (n_outputs): what SIGNED x has too much.
+ *
+ * conv_dots, on CPUs: a work-item makes `outputs` outputs of TILE positions. It packs their patches
+ * as words, DEPTH of them at a time, and multiplies ROWS outputs at once. conv_dots_lanes, on GPUs:
+ * LANE_OUTPUTS outputs of one position. */
+#include "add_dots.h"
+#include "common.h"
+#ifndef SIGNED
+#define SIGNED 0
+#endif
+#ifndef HAS_BIAS
+#define HAS_BIAS 1
+#endif
+#ifndef ROWS
+#define ROWS 4
+#endif
+#define VECTORS 4
+#define TILE (16 * VECTORS)
+#define DEPTH 64
+#define LANE_OUTPUTS 4
+#define MOST_OUTPUTS 64
+#define MOST_TAPS 128
+#define FLIP (SIGNED ? 128 : 0)
+
+/* A work-item writes the words of an output. */
+__kernel void conv_dots_weight(const __global char *weight, const long weight_offset,
+                               __global int *form, const long form_offset, const index_t items,
+                               const int k_size, const int words) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const __global char *from = weight + weight_offset + item * k_size;
+  __global int *to = form + form_offset + item * words;
+  int sum = 0;
+  for (int i = 0; i < words; i++) {
+    uint word = 0;
+    for (int j = 0; j < 4 && 4 * i + j < k_size; j++) {
+      word |= (uint)(uchar)from[4 * i + j] << 8 * j;
+      sum += from[4 * i + j];
+    }
+    to[i] = as_int(word);
+  }
+  form[form_offset + items * words + item] = FLIP * sum;
+}
+
+/* One row of the planes: item counts images and channels, phases z, y, x, rows z, y. */
+__kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __global uchar *planes,
+                               const long planes_offset, const index_t items, const int depth,
+                               const int rows, const int columns, const int stride_z,
+                               const int stride_y, const int stride_x, const int pad_z,
+                               const int pad_y, const int pad_x, const int phases_z,
+                               const int phases_y, const int phases_x, const int plane_slices,
+                               const int plane_rows, const int plane_columns, const int padding) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  index_t i = item;
+  int y = (int)(i % plane_rows) * stride_y - pad_y;
+  i /= plane_rows;
+  int z = (int)(i % plane_slices) * stride_z - pad_z;
+  i /= plane_slices;
+  const int first = (int)(i % phases_x) - pad_x;
+  i /= phases_x;
+  y += (int)(i % phases_y);
+  i /= phases_y;
+  z += (int)(i % phases_z);
+  i /= phases_z;
+  __global uchar *to = planes + planes_offset + item * plane_columns;
+  const bool inside = z >= 0 && z < depth && y >= 0 && y < rows;
+  int begin = first < 0 ? min((-first + stride_x - 1) / stride_x, plane_columns) : 0;
+  int end = columns > first ? min((columns - first + stride_x - 1) / stride_x, plane_columns) : 0;
+  if (!inside || end < begin) begin = end = 0;
+  const __global uchar *from =
+      x + x_offset + ((i * depth + (inside ? z : 0)) * rows + (inside ? y : 0)) * (index_t)columns;
+  const uchar around = (uchar)(padding ^ FLIP);
+  for (int k = 0; k < begin; k++) to[k] = around;
+  if (stride_x == 1)
+    for (int k = begin; k < end; k++) to[k] = from[first + k] ^ (uchar)FLIP;
+  else
+    for (int k = begin; k < end; k++) to[k] = from[first + k * stride_x] ^ (uchar)FLIP;
+  for (int k = end; k < plane_columns; k++) to[k] = around;
+}
+
+/* What both kernels are told of the planes, the outputs and the taps. */
+#define GEOMETRY_PARAMS                                                                            \
+  const int groups, const int n_outputs, const int channels, const int words, const int positions, \
+      const int plane_bytes, const int phase_bytes, const int plane_rows, const int plane_columns, \
+      const int out_depth, const int out_rows, const int out_columns, const int kernel_z,          \
+      const int kernel_y, const int kernel_x, const int stride_z, const int stride_y,              \
+      const int stride_x, const int dilation_z, const int dilation_y, const int dilation_x,        \
+      const int phases_y, const int phases_x
+
+/* How far what a tap sees is from its position. */
+static inline int tap_at(int z, int y, int x, int phase_bytes, int plane_rows, int plane_columns,
+                         int stride_z, int stride_y, int stride_x, int phases_y, int phases_x) {
+  const int phase = (z % stride_z * phases_y + y % stride_y) * phases_x + x % stride_x;
+  return phase * phase_bytes + (z / stride_z * plane_rows + y / stride_y) * plane_columns +
+         x / stride_x;
+}
+#define EACH_TAP(taps)                                                                            \
+  for (int z_ = 0, t_ = 0; z_ < kernel_z; z_++)                                                   \
+    for (int y_ = 0; y_ < kernel_y; y_++)                                                         \
+      for (int x_ = 0; x_ < kernel_x; x_++)                                                       \
+  taps[t_++] = tap_at(z_ * dilation_z, y_ * dilation_y, x_ * dilation_x, phase_bytes, plane_rows, \
+                      plane_columns, stride_z, stride_y, stride_x, phases_y, phases_x)
+
+/* The row of outputs that a position is in: its first output's number of a channel, and where. */
+typedef struct cell {
+  int first, column;
+  bool inside;
+} cell;
+static inline cell cell_of(int position, int plane_rows, int plane_columns, int out_rows,
+                           int out_columns) {
+  const int row = position / plane_columns, y = row % plane_rows, z = row / plane_rows;
+  const cell c = {(z * out_rows + y) * out_columns, position % plane_columns, y < out_rows};
+  return c;
+}
+
+/* ------------------------------------------------------------------ on CPUs */
+
+/* What the next elements of a patch are read from. */
+typedef struct walk {
+  const __global uchar *plane; /* of the channel, at the tile's first position */
+  int tap, left;               /* elements that there are */
+} walk;
+
+static inline const __global uchar *next_row(walk *w, const int *taps, int n_taps,
+                                             int plane_bytes) {
+  const __global uchar *row = w->plane + taps[w->tap];
+  if (w->left > 1) w->tap++; /* behind the last, times 0: the same again */
+  w->left--;
+  if (w->tap == n_taps) {
+    w->tap = 0;
+    w->plane += plane_bytes;
+  }
+  return row;
+}
+
+/* to (n, TILE) = the next n words of the patches. */
+static inline void pack_words(walk *w, int n, const int *taps, int n_taps, int plane_bytes,
+                              uint *to) {
+  for (int i = 0; i < n; i++, to += TILE) {
+    const __global uchar *r[4];
+    for (int j = 0; j < 4; j++) r[j] = next_row(w, taps, n_taps, plane_bytes);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+      vstore16(convert_uint16(vload16(v, r[0])) | convert_uint16(vload16(v, r[1])) << 8 |
+                   convert_uint16(vload16(v, r[2])) << 16 | convert_uint16(vload16(v, r[3])) << 24,
+               v, to);
+  }
+}
+
+/* sums (ROWS, TILE) += n words of the weight's rows by patches. */
+static inline void multiply_words(int n, const __global int *const *rows, const uint *patches,
+                                  int *sums) {
+  int16 sum[ROWS][VECTORS];
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) sum[r][v] = vload16(r * VECTORS + v, sums);
+  for (int i = 0; i < n; i++, patches += TILE) {
+    uint16 x[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) x[v] = vload16(v, patches);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      const int q = rows[r][i];
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) sum[r][v] = add_dots(sum[r][v], x[v], q);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) vstore16(sum[r][v], r * VECTORS + v, sums);
+}
+
+/* planes: behind the last are TILE bytes more. items = images * groups * blocks of outputs * tiles,
+ * the tiles of a block side by side. */
+__kernel void conv_dots(const __global uchar *planes, const long planes_offset,
+                        const __global int *form, const long form_offset, const __global int *bias,
+                        const long bias_offset, __global int *out, const long out_offset,
+                        const index_t items, const int outputs, GEOMETRY_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int tiles = (positions + TILE - 1) / TILE, blocks = (n_outputs + outputs - 1) / outputs;
+  const int tile = (int)(item % tiles), block = (int)(item / tiles % blocks);
+  const index_t plane = item / tiles / blocks; /* of all groups of all images */
+  const int first = (int)(plane % groups) * n_outputs + block * outputs,
+            n = min(outputs, n_outputs - block * outputs), n_taps = kernel_z * kernel_y * kernel_x,
+            cells = out_depth * out_rows * out_columns, padded = (n + ROWS - 1) / ROWS * ROWS;
+  int taps[MOST_TAPS], sums[MOST_OUTPUTS * TILE];
+  uint patches[DEPTH * TILE];
+  EACH_TAP(taps);
+  form += form_offset;
+  const __global int *less = form + (index_t)groups * n_outputs * words;
+  for (int o = 0; o < padded; o++) {
+    const int row = first + min(o, n - 1);
+    const int begin = (HAS_BIAS ? bias[bias_offset + row] : 0) - less[row];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) vstore16((int16)begin, o * VECTORS + v, sums);
+  }
+  walk w = {planes + planes_offset + plane * channels * plane_bytes + tile * TILE, 0,
+            channels * n_taps};
+  for (int at = 0; at < words; at += DEPTH) {
+    const int depth = min(DEPTH, words - at);
+    pack_words(&w, depth, taps, n_taps, plane_bytes, patches);
+    for (int o = 0; o < padded; o += ROWS) {
+      const __global int *rows[ROWS];
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        rows[r] = form + (index_t)(first + min(o + r, n - 1)) * words + at;
+      multiply_words(depth, rows, patches, sums + o * TILE);
+    }
+  }
+  out += out_offset + (plane / groups * groups * n_outputs + first) * (index_t)cells;
+  const int end = min((tile + 1) * TILE, positions);
+  for (int p = tile * TILE, m; p < end; p += m) {
+    const cell c = cell_of(p, plane_rows, plane_columns, out_rows, out_columns);
+    m = min(plane_columns - c.column, end - p);
+    const int kept = c.inside ? min(m, out_columns - c.column) : 0;
+    for (int o = 0; o < n; o++) {
+      __global int *to = out + o * (index_t)cells + c.first + c.column;
+      const int *from = sums + o * TILE + p - tile * TILE;
+      for (int i = 0; i < kept; i++) to[i] = from[i];
+    }
+  }
+}
+
+/* ------------------------------------------------------------------ on GPUs */
+
+/* items = images * groups * blocks of LANE_OUTPUTS outputs * positions, positions innermost. */
+__kernel void conv_dots_lanes(const __global uchar *planes, const long planes_offset,
+                              const __global int *form, const long form_offset,
+                              const __global int *bias, const long bias_offset, __global int *out,
+                              const long out_offset, const index_t items, GEOMETRY_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int position = (int)(item % positions),
+            blocks = (n_outputs + LANE_OUTPUTS - 1) / LANE_OUTPUTS;
+  const int block = (int)(item / positions % blocks);
+  const index_t plane = item / positions / blocks;
+  const cell c = cell_of(position, plane_rows, plane_columns, out_rows, out_columns);
+  if (!c.inside || c.column >= out_columns) return;
+  const int n_taps = kernel_z * kernel_y * kernel_x, k_size = channels * n_taps,
+            first = (int)(plane % groups) * n_outputs + block * LANE_OUTPUTS,
+            n = min(LANE_OUTPUTS, n_outputs - block * LANE_OUTPUTS),
+            cells = out_depth * out_rows * out_columns;
+  planes += planes_offset + plane * channels * plane_bytes + position;
+  form += form_offset;
+  int sum[LANE_OUTPUTS];
+#pragma unroll
+  for (int o = 0; o < LANE_OUTPUTS; o++) {
+    const int row = first + min(o, n - 1);
+    sum[o] = (HAS_BIAS ? bias[bias_offset + row] : 0) - form[groups * n_outputs * words + row];
+  }
+  uint word = 0;
+  int k = 0;
+  for (int channel = 0; channel < channels; channel++, planes += plane_bytes)
+    for (int z = 0; z < kernel_z; z++)
+      for (int y = 0; y < kernel_y; y++)
+        for (int x = 0; x < kernel_x; x++) {
+          const int at =
+              tap_at(z * dilation_z, y * dilation_y, x * dilation_x, phase_bytes, plane_rows,
+                     plane_columns, stride_z, stride_y, stride_x, phases_y, phases_x);
+          word |= (uint)planes[at] << k % 4 * 8;
+          k++;
+          if (k % 4 != 0 && k < k_size) continue;
+#pragma unroll
+          for (int o = 0; o < LANE_OUTPUTS; o++)
+            sum[o] = add_dot(sum[o], word, form[(first + min(o, n - 1)) * words + (k - 1) / 4]);
+          word = 0;
+        }
+  out += out_offset + (plane / groups * groups * n_outputs + first) * (index_t)cells + c.first +
+         c.column;
+  for (int o = 0; o < n; o++) out[o * (index_t)cells] = sum[o];
+}

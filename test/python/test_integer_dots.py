@@ -1,0 +1,81 @@
+"""Convolutions of integers under OpenCL, by each instruction that adds products of bytes and as GPUs do, against those
+of the CPU backend with each set of instructions: the same bits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from _export import instructions
+from safetensors.torch import load_file, save_file
+from test_integer import I8, U8, Layer, codes, dequantised
+from torch import nn
+
+import clave
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+from ci import variants
+
+pytestmark = pytest.mark.by_turn(8)
+TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
+FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+OPENCL = {"portable": {"CLAVE_ASM": "0"}, "gpu": {"CLAVE_DEVICE_CLASS": "gpu"}}
+OPENCL |= {name: {"CLAVE_ASM": name} for name in ("avx512_vnni", "avx_vnni") if name in FLAGS}
+CPU = {level: {"CLAVE_DEVICE_CLASS": level} for level in ("portable", "avx2")}
+
+
+class Kinds(nn.Module):
+    """Tails of words, of outputs and of tiles, groups, strides, dilations, volumes, a kernel of many taps."""
+
+    # channels of x, the weight, how
+    OF_PLANES = (
+        (6, (9, 6, 3, 3), {"padding": 1, "dilation": (1, 2)}),
+        (5, (7, 5, 1, 1), {"stride": 2}),
+        (6, (12, 2, 5, 5), {"groups": 3, "stride": (2, 3), "padding": 2}),
+        (6, (6, 1, 3, 3), {"groups": 6, "padding": 1}),
+        (6, (70, 6, 1, 2), {"padding": (0, 1)}),
+        (1, (2, 1, 12, 11), {"padding": 6}),
+    )
+    OF_VOLUMES = (2, (5, 2, 3, 2, 3), {"stride": (2, 1, 1), "padding": (1, 0, 1)})
+
+    def __init__(self, kind):
+        super().__init__()
+        before = lambda x: dequantised(x, 0.05, 7 if kind is U8 else -100, kind)
+        conv = {4: nn.functional.conv2d, 5: nn.functional.conv3d}
+        layer = lambda shape, o: Layer(lambda x, w, b: conv[len(shape)](x, w, b, **o), *shape, before=before)
+        self.layers = nn.ModuleList(layer(*row[1:]) for row in (*self.OF_PLANES, self.OF_VOLUMES))
+
+    def forward(self, x):
+        *planes, volumes = self.layers
+        volume = x[:, :2, None].expand(-1, -1, 4, -1, -1)
+        of_planes = [f(x[:, :n]) for f, (n, *_) in zip(planes, self.OF_PLANES, strict=True)]
+        return *of_planes, volumes(volume.contiguous())
+
+
+def run(folder, device, env):
+    out = folder / "out.safetensors"
+    given = ["--inputs", folder / "in.safetensors", "--outputs", out, "--device", device, "--no-fallback"]
+    with variants.forced(TOOL, device, [("conv", "dots")] if device == "opencl" else [], os.environ | env) as env:
+        subprocess.run([TOOL, "run", folder / "m.clv", *given], env=env, check=True)
+    return load_file(out)
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_same_bits(kind, tmp_path):
+    x = codes(2, 6, 11, 13, kind=kind)
+    module = Kinds(kind).eval()
+    program = clave.export(module, (x,))
+    assert len(instructions(program, "ConvInteger")) == len(Kinds.OF_PLANES) + 1
+    program.save(tmp_path / "m.clv")
+    save_file({"input_0": x}, tmp_path / "in.safetensors")
+    want = run(tmp_path, "cpu", {})
+    for i, expected in enumerate(module(x)):
+        torch.testing.assert_close(want[f"output_{i}"], expected, rtol=1e-5, atol=1e-4)
+    devices = [("cpu", env) for env in CPU.values()] + [("opencl", env) for env in OPENCL.values()]
+    for device, env in devices:
+        got = run(tmp_path, device, env)
+        for name in want:
+            assert torch.equal(got[name], want[name]), (device, env, name)

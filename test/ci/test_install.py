@@ -35,6 +35,9 @@ def test_everything_is_there(installed, tables, build):
     wanted |= {f"lib/x86/{n}" for n in ("libclave.so", "libclave.so.0", "libclave.so.0.1.0")}
     wanted |= {"lib/x86/libclave_executorch.so"} if (build / "libclave_executorch.so").exists() else set()
     wanted.add("include/clave_delegate.h")
+    shim = [*(ROOT / "delegate/executorch").glob("*.[ch]*"), ROOT / "delegate/executorch/build.sh"]
+    shim += [ROOT / "delegate/clave_delegate.h", ROOT / "include/clave.h"]
+    wanted |= {f"share/clave/{f.relative_to(ROOT)}" for f in shim}
     wanted |= {"lib/x86/pkgconfig/clave.pc", "lib/x86/cmake/clave/claveConfig.cmake", "bin/clave"}
     wanted |= {"lib/x86/cmake/clave/claveConfigVersion.cmake", "share/man/man1/clave.1"}
     wanted |= {f"share/man/man1/clave-{c['name']}.1" for c in tables["commands"]}

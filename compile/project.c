@@ -65,6 +65,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n++] = "-DKERNEL_COMPILED=1";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
   if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
+  if (k->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];
@@ -381,6 +382,12 @@ static bool has_encoded(const program *p) {
   return false;
 }
 
+static bool has_halves(const program *p) {
+  for (uint32_t i = 0; i < slot_count(p); i++)
+    if (p->types[i].type == DTYPE_F16 || p->types[i].type == DTYPE_BF16) return true;
+  return false;
+}
+
 static int32_t groups_of(const ir_instruction *ins) {
   switch (ins->op_type) {
     case IR_OP_CONV:
@@ -407,7 +414,8 @@ clave_status project_write(compile_plan *plan, const compile_options *o, const c
                            project *out) {
   *out = (project){.folder = strdup(folder),
                    .is_plain = !has_encoded(plan->prog),
-                   .is_whole = !has_groups(plan->prog)};
+                   .is_whole = !has_groups(plan->prog),
+                   .is_single = !has_halves(plan->prog)};
   emitted used;
   clave_status st = emitted_create(plan, &used);
   if (!st && !out->folder) st = status_no_memory();

@@ -42,6 +42,7 @@ typedef struct project {
   char *libs[N_HOST_LIBRARIES + 1]; /* owned: host_libraries, a path or -lNAME each; NULL ends */
   bool is_plain;                    /* no constant is encoded */
   bool is_whole;                    /* no convolution has groups */
+  bool is_single;                   /* no tensor is of 16-bit floats */
   size_t memory_bytes;              /* where it is static */
   char room[40];                    /* flag: the static memory of its command line; "" */
   char steps[2][80];                /* flags: the kinds of elementwise steps that there are */

@@ -431,8 +431,8 @@ def _check_version(loaded: C.CDLL, path: str) -> None:
 
 
 @functools.cache
-def library() -> C.CDLL:
-    """The loaded library, its functions declared. Error says where it was looked for, or that it is another version."""
+def _load() -> tuple[C.CDLL, str]:
+    """The library, and the name that it was found by."""
     reasons = []
     for path in _candidates():
         try:
@@ -445,8 +445,19 @@ def library() -> C.CDLL:
             getattr(loaded, name).restype, getattr(loaded, name).argtypes = C.c_void_p, args
         for name, (result, *args) in _PLAIN.items():
             getattr(loaded, name).restype, getattr(loaded, name).argtypes = result, args
-        return loaded
+        return loaded, path
     raise Error(f"no libclave.so (build it with make, or set CLAVE_LIBRARY): {'; '.join(reasons)}", Code.IO)
+
+
+def library() -> C.CDLL:
+    """The loaded library, its functions declared. Error says where it was looked for, or that it is another version."""
+    return _load()[0]
+
+
+def library_folder() -> Path | None:
+    """Where the loaded library lies, if not where the system looks for libraries."""
+    path = Path(_load()[1])
+    return path.resolve().parent if path.is_absolute() else None
 
 
 def call(name: str, *args: Any) -> None:

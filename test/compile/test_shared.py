@@ -436,7 +436,7 @@ def test_a_story_with_binaries(tmp_path, stub):
 def test_binaries_are_of_opencl_devices(tmp_path):
     for args, code, says in (
         ((), 2, "--binaries is of --target opencl"),
-        (("--target", "opencl"), 1, '--binaries: CLAVE_DEVICE is "cpu", which is no OpenCL device'),
+        (("--target", "opencl"), 1, '--target opencl: CLAVE_DEVICE is "cpu", which is no OpenCL device'),
     ):
         env = os.environ | {"CLAVE_DEVICE": "cpu"}
         r = command("compile", MNIST, "-o", tmp_path / "m", "--binaries", *args, env=env)

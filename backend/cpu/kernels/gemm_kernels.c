@@ -198,8 +198,14 @@ void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to
   transpose_portable(from, from_stride, to, to_stride);
 }
 
+/* 1: built into a program without tensors of 16-bit floats. */
+#ifndef KERNEL_SINGLE
+#define KERNEL_SINGLE 0
+#endif
+
 /* Of floats, by the type of b. */
-static gemm_kernel float_kernel(dtype b) {
+static gemm_kernel float_kernel(dtype type) {
+  const dtype b = KERNEL_SINGLE ? DTYPE_F32 : type;
 #if KERNEL_X86
   if (cpu_has_avx512())
     return (gemm_kernel){AVX512_M, AVX512_N,

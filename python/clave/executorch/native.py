@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from clave._library import library
+from clave._library import library_folder
 from clave.errors import Code, Error
 from clave.version import VERSION
 
@@ -76,8 +76,7 @@ def _built(version: str | None) -> Path:
     if script is None or theirs is None:
         missing = "the package executorch" if theirs is None else "its sources"
         raise Error(f"{NAME} cannot be built: {missing} is not here", Code.UNSUPPORTED)
-    found = library()._name  # by its path where it lies in the package or the checkout
-    libraries = str(Path(found).resolve().parent) if os.path.isabs(found) else ""
+    libraries = str(library_folder() or "")
     made = _folder(_key(script, version, str(theirs), libraries)) / NAME
     if not made.exists():
         print(f"clave: note: building {NAME} for ExecuTorch {version or ''}, once, in {made.parent}", file=sys.stderr)

@@ -84,7 +84,7 @@ def test_small_model(bench, name):
     assert not norms or all(relative(c, w) > 0.01 for c, w in zip(changed, want, strict=True))
 
 
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(8)
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_small_works(bench, device, tmp_path):
     """All that torch has to give the same numbers of; what is drawn has the same moments."""
@@ -199,7 +199,7 @@ def test_without_onnxruntime(bench, args, monkeypatch, tmp_path, capsys):
         ("WORKS", "1,000 softmaxes of 2×2"),
     ],
 )
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(8)
 def test_table(bench, args, table, name):
     if not bench.table.PYTHON.exists():
         pytest.skip("needs ci/requirements-bench.txt: ci/venv bench")

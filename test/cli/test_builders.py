@@ -17,8 +17,8 @@ import pytest
 from conftest import make_program
 from safetensors.numpy import load_file, save_file
 
-pytestmark = pytest.mark.by_turn(8)
-always = pytest.mark.by_turn(2)
+pytestmark = pytest.mark.by_turn(15)
+always = pytest.mark.by_turn(4)
 
 GREETING, ORDER, SAVE, READY, BUILT, SAVED = range(1, 7)
 X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7

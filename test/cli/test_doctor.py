@@ -71,7 +71,7 @@ def kernels(tmp_path_factory):
     return folder
 
 
-@pytest.mark.by_turn(60)
+@pytest.mark.by_turn(108)
 def test_a_good_device(tool):
     """All families are right; what has no kernels is unsupported, which is not broken."""
     if not has_opencl(tool):

@@ -138,7 +138,7 @@ def test_it_fails(drawn, fake):
     assert drawn(fake("sys.exit(3)")) == (own, "clave: note: graphviz failed: drawn without it\n")
 
 
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(8)
 def test_it_hangs(drawn, fake):
     """And takes half of its word back."""
     own, _ = drawn("off")

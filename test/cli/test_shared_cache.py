@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 
 def test_processes_share_the_cache(root, build, stub, tmp_path):

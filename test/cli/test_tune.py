@@ -95,7 +95,7 @@ def test_table_decides(tune, tmp_path, cache):
     assert sorted(r["variant"] for r in rows(tune)) == ["1", "columns 64", "no such"]
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_same_bits(tool, root, tune, tmp_path, cache):
     """Variants of the CPU backend change no bit."""
     program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
@@ -115,7 +115,7 @@ def test_same_bits(tool, root, tune, tmp_path, cache):
         assert outputs("tuned") == want
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 def test_who_says_so(tool, root, tune, cache):
     env, program = {"CLAVE_CACHE_DIR": str(cache)}, root / "examples/mnist/mnist.clv"
     n = tune("cpu")["rows"]
@@ -131,7 +131,7 @@ def test_who_says_so(tool, root, tune, cache):
     assert not rows(tune)
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_convolutions(tool, tmp_path, cache):
     """Variants that round otherwise are held against the self-check's bound, and run when a table says so."""
     torch.manual_seed(0)
@@ -153,7 +153,7 @@ def test_convolutions(tool, tmp_path, cache):
     assert len({r.tobytes() for r in results.values()}) == 3
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 def test_winograd_rule(tool, tmp_path, cache):
     """Tiles go by the area of an image; a line is summed directly."""
     by_rule = {}
@@ -187,7 +187,7 @@ def test_export_import(tune, tool, tmp_path, cache):
     assert tune("cpu", "--import", exported, "--force", program=False)["imported"] == first["rows"]
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 @pytest.mark.parametrize(
     "content, says",
     [
@@ -228,7 +228,7 @@ def test_damaged(tool, tune, cache):
     assert rows(tune)
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_of_another_device(tool, tune, cache):
     """A table under the name of this one's, but of another device, version or number of threads."""
     tune("cpu")
@@ -236,7 +236,7 @@ def test_of_another_device(tool, tune, cache):
     assert "rows    0" in r.stdout
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 def test_nowhere_to_keep(tool, tune, root, tmp_path, cache):
     program = root / "examples/mnist/mnist.clv"
     off = {"CLAVE_CACHE_DIR": "off"}
@@ -270,7 +270,7 @@ def test_usage(tool, tune):
     assert "expected NAME=N" in tune("cpu", "--dim", "batch", check=2)
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 def test_sizes(tune, monkeypatch):
     """Sizes of their own have rows of their own; precisions, too."""
     one, many = tune("cpu", "--dry-run"), tune("cpu", "--dry-run", "--dim", "batch=16")
@@ -282,7 +282,7 @@ def test_sizes(tune, monkeypatch):
     assert tune("cpu", "--dry-run", "--precision", "strict")["choices"] == one["choices"]
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 def test_budget(tune):
     some = tune("cpu", "--budget", 0.001)
     assert some["done"] < some["total"]
@@ -290,7 +290,7 @@ def test_budget(tune):
     assert rest["done"] == rest["total"] == some["total"]
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_interrupt(tool, root, cache):
     """Ctrl-C keeps what was found; the next tune goes on."""
     words = [tool.exe, "tune", root / "examples/mnist/mnist.clv", "--device", "cpu", "--dim", "batch=64", "--json"]
@@ -311,7 +311,7 @@ def test_interrupt(tool, root, cache):
     assert rest["done"] == rest["total"]
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_two_at_once(tool, root, cache):
     """Two processes that tune for other sizes lose nothing."""
     env = os.environ | {"CLAVE_CACHE_DIR": str(cache)}
@@ -325,7 +325,7 @@ def test_two_at_once(tool, root, cache):
     assert kept == {(c["family"], c["key"]) for choices in found for c in choices}
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_opencl(tool, root, tune, tmp_path):
     """On an OpenCL device: other families, right results with whatever won."""
     program = tmp_path / "p.json"
@@ -346,7 +346,7 @@ def test_opencl(tool, root, tune, tmp_path):
     assert (got["output_1"] == want["output_1"]).all()
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_compiled(tool, root, tune, tmp_path, cache):
     """clave compile --tune builds the table's variants in, and gives the same bits."""
     program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}

@@ -22,7 +22,7 @@ import clave
 MNIST = ROOT / "examples/mnist/mnist.clv"
 TINYLM = ROOT / "examples/tinylm/tinylm.clv"
 DEVICES = {"c": "cpu", "opencl": "opencl"}
-TARGETS = ["c", pytest.param("opencl", marks=pytest.mark.by_turn(6))]
+TARGETS = ["c", pytest.param("opencl", marks=pytest.mark.by_turn(11))]
 
 
 def make(program, exe, *options):
@@ -341,7 +341,7 @@ def test_methods(tmp_path, target):
     assert "--method" not in call(tmp_path / "one", "--help", env={}).stdout
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("target", TARGETS)
 def test_resnet(tmp_path, target, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples/resnet")
@@ -377,7 +377,7 @@ def test_a_story(story, tmp_path):
     assert needed(story) <= {"libc", "libm", "libpthread", "libdl"}
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_a_story_on_opencl(tmp_path):
     exe = tmp_path / "story"
     make(TINYLM, exe, "--target", "opencl")
@@ -409,7 +409,7 @@ def test_the_tensors_of_a_language_model(tmp_path):
     compare(TINYLM, exe, [tokens, (torch.tensor([[5]]), torch.tensor(0))])
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch):
     """Prompts of any length and single tokens, in one method; the tokenizer of a file."""
     monkeypatch.syspath_prepend(ROOT / "examples/stories260k")
@@ -524,7 +524,7 @@ def test_bad_arguments(tmp_path, args, says):
     assert says in bad(tmp_path, MNIST, "--target", "opencl", *[a.format(tmp_path) for a in args])
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_the_same_bytes_each_time(mnist, tmp_path):
     target, exe = mnist
     make(MNIST, tmp_path / "other", "--target", target)

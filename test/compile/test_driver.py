@@ -134,7 +134,7 @@ def test_a_librarys_header(library, tmp_path, compiler):
     assert call(exe, env={"LD_LIBRARY_PATH": str(library.parent)}).returncode == 0
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_the_same_bytes_each_time(mnist, tmp_path):
     assert command("compile", MNIST, "-o", tmp_path / "other", *ONE).returncode == 0
     assert (tmp_path / "other").read_bytes() == mnist.read_bytes()

@@ -53,7 +53,7 @@ def test_no_threads(builder, tmp_path):
     assert "-lpthread" not in (tmp_path / "c/Makefile").read_text()
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 @pytest.mark.parametrize("name", ["net", "counter", "loop", "dice", "no elements"])
 def test_static_memory(builder, tmp_path, name):
     names = built_alike(builder, tmp_path, name, "--arena", "static")
@@ -163,7 +163,7 @@ def literal(x) -> str:
     return ", ".join(str(b) for b in bits_of(x).tobytes())
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_two_programs_in_one_firmware(tmp_path, compiler):
     """Of an object all names that others see are its own, and it needs memcpy and the like, and libm, alone. An error
@@ -318,7 +318,7 @@ def test_a_kernel_that_does_not_compile(tmp_path, softmax):
 # ---------------------------------------------------------------- results that are kept
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("name", ["net", "counter", "linear of 16 bits"])
 def test_results_that_are_kept(builder, tmp_path, name):
     program, _ = model_of(tmp_path, name)

@@ -218,7 +218,7 @@ def test_nothing_to_pack(builder, tmp_path):
     assert is_right(builder.build(folder), program, args)
 
 
-@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.by_turn(6))])
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.by_turn(11))])
 def test_with_the_runtime(tmp_path, target, at_less, net):
     program, args = net
     options = ("--target", target, "--method", "all")

@@ -377,7 +377,7 @@ def test_other_results(tmp_path):
     assert verified(tmp_path / "c") == (1, "model: output 'output_0' has other bits than where it was compiled (")
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize(
     "factor, good", [(1, True), (1 + 5e-4, True), (1 + 4e-3, False), (-1, False), (float("nan"), False)]
 )
@@ -405,7 +405,7 @@ NO_CACHE = {"CLAVE_CACHE_DIR": "off"}
 NO_SOURCES = {"CLAVE_STUB_FAIL_NAME": "clCreateProgramWithSource", "CLAVE_STUB_LOST_AT": "0"}
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_executables_with_binaries(tmp_path, stub):
     """No source is compiled any more: a call that would do it is an error. Others compile theirs."""
     driver = ALONE["opencl"] | stub | NO_CACHE
@@ -423,7 +423,7 @@ def test_executables_with_binaries(tmp_path, stub):
     assert "note: kernel binaries are for " in r.stderr and "built from their sources" in r.stderr
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_a_story_with_binaries(tmp_path, stub):
     args = ("-o", tmp_path / "m", "--target", "opencl", "--binaries")
     r = command("compile", TINYLM, *args, env=os.environ | stub)

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from documents import blocks
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -16,7 +16,7 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / ".." / "shared" / "data")

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 
 @pytest.mark.parametrize("packed", [False, True])

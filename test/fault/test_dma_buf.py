@@ -27,7 +27,7 @@ def test_imported_memory(build, stub, tmp_path, way):
     assert left.pop("calls") > 0 and not any(left.values()), left
 
 
-@pytest.mark.by_turn(2)
+@pytest.mark.by_turn(4)
 @pytest.mark.parametrize("way", ("khr", "arm"))
 def test_failing_calls(net, build, stub, tmp_path, cache, everything, way):
     """Each call of a host's run fails once; what was acquired is released all the same."""

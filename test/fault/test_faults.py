@@ -16,7 +16,7 @@ import torch
 
 from clave.llm import KVCache
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 # Op cases with what the net below lacks: bodies within bodies, sizes known at run time only, sorting, scattering, LSTM.
 CASES = [

@@ -5,7 +5,7 @@ import safetensors.torch
 import torch
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 
 @pytest.fixture(scope="module")

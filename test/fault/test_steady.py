@@ -43,7 +43,7 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.by_turn(2)) for n in PROGRAMS])
+@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.by_turn(4)) for n in PROGRAMS])
 def program(request, tmp_path_factory):
     """(name, program, data file, number of inputs, number of outputs, whether weights are packed)"""
     torch.manual_seed(3)
@@ -69,7 +69,7 @@ def test_on_the_cpu_backend(build, program):
     assert {k: found[k] for k in ("allocations", "faults", "waits")} == {"allocations": 0, "faults": 0, "waits": 0}
 
 
-@pytest.mark.parametrize("device_class", ["cpu", pytest.param("gpu", marks=pytest.mark.by_turn(4))])
+@pytest.mark.parametrize("device_class", ["cpu", pytest.param("gpu", marks=pytest.mark.by_turn(8))])
 def test_on_opencl(build, stub, program, device_class):
     """An input is a write, an output a read, and one more tells whether an index was out of range."""
     name, _, _, inputs, outputs, packs = program

@@ -6,7 +6,7 @@ import sys
 import pytest
 from test_faults import binary, run_faults
 
-pytestmark = pytest.mark.by_turn(5)
+pytestmark = pytest.mark.by_turn(9)
 
 
 @pytest.fixture(scope="module")

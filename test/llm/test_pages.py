@@ -13,7 +13,7 @@ import clave
 from clave import Error
 from clave.llm import KVCache
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "opencl"])
 ROWS = 32  # of a page

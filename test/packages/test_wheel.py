@@ -123,7 +123,7 @@ print("the same")
 """
 
 
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(8)
 @pytest.mark.skipif(not EXECUTORCH.exists(), reason="no ExecuTorch is installed (ci/venv executorch)")
 def test_executorch_beside_it(folder, wheel, python):
     """In an environment that has it: the library for its version is built at the first import, once."""

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import clave
 from clave.llm import KVCache
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 N_HEADS, N_KV = 4, 2
 F32, F16, BF16, I8 = torch.float32, torch.float16, torch.bfloat16, torch.int8

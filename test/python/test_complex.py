@@ -11,7 +11,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 DEVICES = ["cpu", "opencl"]
 

@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"

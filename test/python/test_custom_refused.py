@@ -21,7 +21,7 @@ from _export import Fn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 # ---------------------------------------------------------------- what cannot be registered or exported
 

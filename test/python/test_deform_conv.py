@@ -6,7 +6,7 @@ import torchvision_ops  # noqa: F401 (declares the op)
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 CLOSE = {torch.float16: {"rtol": 4e-3, "atol": 4e-3}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 # stride, padding, dilation, groups, offset groups, with a mask

@@ -18,7 +18,7 @@ import clave
 from clave.lowering import LOWERINGS
 from clave.quiet import quiet
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
 

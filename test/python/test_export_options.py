@@ -17,7 +17,7 @@ from clave.lowering import LOWERINGS
 from clave.lowering.steps import compute, step
 from clave.progress import Progress
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "test/cases"))
 from encoded import Experts, group_values, random_blocks
 
-pytestmark = pytest.mark.by_turn(12)
+pytestmark = pytest.mark.by_turn(22)
 
 N, GROUP = 67, 32
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
@@ -185,7 +185,7 @@ def test_variants_give_the_same_bits(form, k, session):
         assert all(same_bits(got[0], g) for g in got), [np.abs(got[0] - g).max() for g in got]
 
 
-@pytest.mark.by_turn(18)
+@pytest.mark.by_turn(33)
 @pytest.mark.parametrize("form", ["Q8_0", "Q4_K", "Q6_K", "Q2_K"])
 def test_variants_of_blocks_give_the_same_bits(form, session):
     weight, values = stored(form, 768)
@@ -231,7 +231,7 @@ def test_strips_of_panels(session):
         assert all(same_bits(got[0], g) for g in got)
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("form", ["int8:32:f32", "int4:32:f32"])
 def test_exact_where_all_scales_are_powers_of_two(form, variant, session):
@@ -325,7 +325,7 @@ print(np.abs(got[1] - got[0]).max() / np.abs(got[0]).max())
 """
 
 
-@pytest.mark.by_turn(2)
+@pytest.mark.by_turn(4)
 @pytest.mark.parametrize("device, device_class, rounds", [("cpu", "", 1), ("opencl", "gpu", 1), ("opencl", "cpu", 1)])
 def test_where_rows_are_rounded(device, device_class, rounds, tmp_path):
     k = 256
@@ -472,7 +472,7 @@ def test_pairs_are_an_instruction(session):
         assert same_bits(named, session(program).run(x)[0]) and not same_bits(named, held)
 
 
-@pytest.mark.by_turn(2)
+@pytest.mark.by_turn(4)
 @pytest.mark.parametrize("device", ["opencl", "cpu"])
 @pytest.mark.parametrize("first, second", [("strict", "fast"), ("fast", "strict")])
 def test_precisions_side_by_side(first, second, device, monkeypatch):
@@ -489,7 +489,7 @@ def test_precisions_side_by_side(first, second, device, monkeypatch):
     np.testing.assert_allclose(got[first][0], got[second][0], rtol=0, atol=0.02 * np.abs(got[first][0]).max())
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("device", ["opencl", "cpu"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_rows_of_16_bits_by_weights_of_16_bits(dtype, device, session):
@@ -537,7 +537,7 @@ PAIR_FAULTS = {
 }
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.skipif(not PAIRS, reason="the CPU has no instruction for pairs of BF16")
 @pytest.mark.parametrize("fault", PAIR_FAULTS)
 def test_the_self_check_notices_pairs(fault, tmp_path, session):

@@ -9,7 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 L, OTHER = 13, 21
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 
 def passes(f, args, **parameters):

@@ -50,7 +50,7 @@ def test_every_architecture_in_f32(name, tmp_path):
     check(Written(name), tmp_path)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_architecture_on_opencl(name, tmp_path):
     check(Written(name), tmp_path, "opencl")
@@ -171,7 +171,7 @@ def rows_of_formats(blocks):
     return total
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 @pytest.mark.parametrize(
     "name, more", [("llama", {}), ("gemma3", {"head_dim": 64, "query_pre_attn_scalar": 64}), ("phi3_window", {})]
 )

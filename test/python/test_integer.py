@@ -10,7 +10,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 Q = torch.ops.quantized_decomposed
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
 

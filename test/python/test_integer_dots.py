@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 from ci import variants
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
 OPENCL = {"portable": {"CLAVE_ASM": "0"}, "gpu": {"CLAVE_DEVICE_CLASS": "gpu"}}

@@ -11,7 +11,7 @@ import clave
 from clave.llm import KVCache
 from clave.ops import sdpa_with_kv_cache
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 DEVICES = ("cpu", "opencl")
 HEADS, N_KV, SIZE, TOKENS = 6, 2, 8, 23

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers (c
 import clave
 from clave.llm import general, use_kv_cache
 
-pytestmark = pytest.mark.by_turn(15)
+pytestmark = pytest.mark.by_turn(27)
 
 VOCAB, CONTEXT, PIECES = 97, 40, (11, 1, 1, 5, 1, 11)
 IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))

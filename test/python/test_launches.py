@@ -84,7 +84,7 @@ def launches(paths, stub, device_class, inputs=TOKEN):
     ("device_class", "most", "names"),
     [
         ("cpu", MOST, ("f32, 1", "f32", "f16", "int4:32")),
-        pytest.param("gpu", AS_GPU, ("f32, 1", "f32"), marks=pytest.mark.by_turn(6)),
+        pytest.param("gpu", AS_GPU, ("f32, 1", "f32"), marks=pytest.mark.by_turn(11)),
     ],
 )
 def test_launches_of_a_layer(llamas, stub, device_class, most, names):
@@ -95,7 +95,7 @@ def test_launches_of_a_layer(llamas, stub, device_class, most, names):
     assert [(c - outside) / n for c, n in zip(counts, layers, strict=True)] == [most] * len(layers)
 
 
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 def test_launches_of_a_convolution(stub, tmp_path, device_class):
     """Its image is padded; its weight is read as it is, or was made floats in the first run."""
@@ -118,7 +118,7 @@ def test_ops_of_a_layer(llamas, build, tmp_path, device):
     assert counts[1] - counts[0] == 2 * MOST
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_tinylm_and_gguf(root, build, stub, tmp_path):
     """Files that were made before, and those of llama.cpp. On more cores than it has heads the keys are split."""
     paths = [tmp_path / "tinylm.clv", tmp_path / "gguf.clv"]

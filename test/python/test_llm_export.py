@@ -41,7 +41,7 @@ def check_greedy(session, model, pieces, tolerance=1e-3):
     assert not (differ & (top[:, 0] - top[:, 1] > 1e-4 * largest)).any()
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_gives_transformers_tokens(name, tmp_path):
     folder, model = folder_of(tmp_path / "m", name)
@@ -76,7 +76,7 @@ def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
         torch.testing.assert_close(got, want, rtol=0, atol=1e-3 * float(want.abs().max()))
 
 
-@pytest.mark.by_turn(8)
+@pytest.mark.by_turn(15)
 @torch.no_grad()
 def test_experts_of_mxfp4_are_taken_as_they_are(tmp_path):
     """The tokens of transformers' model with the numbers that the bytes stand for."""

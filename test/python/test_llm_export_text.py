@@ -23,7 +23,7 @@ from clave.llm import LLMExporter
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data") / "stories260K"
 LICENCE = "\nMIT, say\n" + "and much more\n" * 20
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_pt2e(stories, build, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mamba", "rwkv", "llama"])
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_pt2e_begins_anew(tmp_path, name):
     """Each text of the calibration, and the rounded model: nothing of an earlier text is in what a model keeps. So a
     text that comes three times shows what it does once."""

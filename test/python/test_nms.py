@@ -7,7 +7,7 @@ import torchvision_ops  # noqa: F401 (declares the op)
 
 import clave
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 ANY = {0: torch.export.Dim("boxes", min=0, max=500)}
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
 # All bits stay.
 EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention", "join_rope", "integer_move", "requantize")

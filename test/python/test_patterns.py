@@ -11,7 +11,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 D = 16
 FOLDS = ("cast", "constant", "dead_code", "equal", "number", "view")
 F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8)},)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from test_patterns import F32, HD, H, L, found, x
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 
 def half_tables(length=L, dim=HD, dtype=F32):

@@ -7,7 +7,7 @@ import torch.ao.quantization.fx._decomposed  # declares them
 
 import clave
 
-pytestmark = pytest.mark.by_turn(8)
+pytestmark = pytest.mark.by_turn(15)
 
 Q = torch.ops.quantized_decomposed
 I8, U8 = (-128, 127, torch.int8), (0, 255, torch.uint8)

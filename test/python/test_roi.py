@@ -7,7 +7,7 @@ import torchvision_ops  # noqa: F401 (declares the ops)
 
 import clave
 
-pytestmark = pytest.mark.by_turn(9)
+pytestmark = pytest.mark.by_turn(17)
 
 ANY = {0: torch.export.Dim("boxes", min=0, max=500)}
 CLOSE = {torch.float16: {"rtol": 2e-3, "atol": 2e-3}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}

@@ -70,7 +70,7 @@ def product(build, folder):
     return both
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 @pytest.mark.parametrize("of", ["cpu", "gpu"])
 @pytest.mark.parametrize("variant", NAMES[1:])
 def test_the_same_bits(product, of, variant):

@@ -175,7 +175,7 @@ def test_a_wrong_fold(verify, folder):
     assert "_folded" in error
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_a_wrong_kernel(verify, folder):
     """Of the device, which is compared with the CPU backend without any reference."""
     kernels = folder / "kernels"
@@ -220,7 +220,7 @@ def test_outputs_alone(verify, folder):
     )
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_an_executable(verify, build, tmp_path):
     clave.export(Fn(lambda x: (x + 1, x * 2)), (torch.ones(5),)).save(tmp_path / "m.clv")
     right, wrong = tmp_path / "right", tmp_path / "wrong"
@@ -233,7 +233,7 @@ def test_an_executable(verify, build, tmp_path):
     assert code == 1 and error.startswith(f"output_1 (output_1) of {wrong} is not the CPU backend's: at element 2 ")
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_an_executable_for_opencl(verify, build, tmp_path):
     """Beside the device that it runs on."""
     weight = torch.nn.Linear(40, 30)

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import clave
 
-pytestmark = pytest.mark.by_turn(3)
+pytestmark = pytest.mark.by_turn(6)
 
 PRODUCTS = ("matmul", "grouped_matmul", "conv", "conv_transpose", "attention")
 DEVICES = ("cpu", "opencl")
@@ -75,7 +75,7 @@ MODULES = {
 }
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 @pytest.mark.parametrize("name", MODULES)
 def test_products_are_counted_as_torch_does(bench, name):
     module, shapes = MODULES[name]
@@ -87,7 +87,7 @@ def test_products_are_counted_as_torch_does(bench, name):
     assert [bench.flops(program, args, device) for device in DEVICES] == [want, want]
 
 
-@pytest.mark.by_turn(8)
+@pytest.mark.by_turn(15)
 @pytest.mark.parametrize("name", ["ResNet-18", "MobileNetV2", "ViT-S/16", "BERT-base, 128 tokens", "UNet"])
 def test_models_are_counted_as_torch_does(bench, root, monkeypatch, name):
     """But for the steps of epilogues, and what is a constant."""

@@ -17,7 +17,7 @@ def marked(language):
     return [text for mark, text in blocks(PAGE, language) if mark == "executorch"]
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 @pytest.mark.parametrize("text", marked("python"))
 def test_python(text, tmp_path):
     env = os.environ | {"PYTHONPATH": str(ROOT / "python")}

@@ -77,7 +77,7 @@ def test_damaged_files_are_errors():
         (b"clave 1\n{key}\nbackward\n", "has no method 'backward'"),
     ],
 )
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_wrong_payloads_are_named(payload, said):
     edge, _ = lower(Net(), (torch.rand(2, 8),))
     (part,), _ = delegates(edge)
@@ -86,7 +86,7 @@ def test_wrong_payloads_are_named(payload, said):
     assert said in error_of(lambda: load(edge))
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_missing_and_wrong_constants_are_named():
     for wrong in (True, False):
         edge, _ = lower(Net(), (torch.rand(2, 8),))
@@ -100,7 +100,7 @@ def test_missing_and_wrong_constants_are_named():
         assert f"'{name}'" in error_of(lambda edge=edge: load(edge))
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_weights_beside_the_file(tmp_path):
     x, module = torch.rand(2, 8), Net()
     edge, _ = lower(module, (x,), external_data="weights")
@@ -114,7 +114,7 @@ def test_weights_beside_the_file(tmp_path):
     )
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_profilers_see_our_nodes(tmp_path):
     from executorch.devtools import Inspector
 
@@ -153,7 +153,7 @@ def test_a_program_in_c(tmp_path, build):
     assert done.returncode == 1 and "ExecuTorch's error" in done.stderr
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_without_the_library(tmp_path):
     """Files can be made; what is missing is said."""
     program = """
@@ -170,7 +170,7 @@ c.register()
     assert "libclave_executorch.so cannot be loaded" in done.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_threads_load_and_run():
     """Programs of their own in four threads, and four methods of one program, which take turns."""
     x, module = torch.rand(2, 8), Net()
@@ -205,7 +205,7 @@ def run_suite(modules, chosen, **env):
     return done.stdout
 
 
-@pytest.mark.by_turn(15)
+@pytest.mark.by_turn(27)
 def test_executorchs_own_suite(everything):
     """Its tests of operators, in float and rounded to 8 bits by ClaveQuantizer; one of another op with each commit."""
     folder = Path(importlib.import_module(SUITE).__file__).parent
@@ -214,7 +214,7 @@ def test_executorchs_own_suite(everything):
     run_suite([f"{SUITE}.{name}" for name in chosen], [] if everything else ["-k", "[clave-float32]"])
 
 
-@pytest.mark.by_turn(15)
+@pytest.mark.by_turn(27)
 def test_executorchs_own_models(everything):
     """Its tests of torchvision's models, in float: each is one delegate, and equal to eager; a small one with each
     commit."""

@@ -48,7 +48,7 @@ def run(package, **more):
     return subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_built_once_from_the_sources_of_a_package(package):
     """At the first import, into the cache; then it is there. Other flags are another library; "off" keeps none."""
     first, again = run(package), run(package)
@@ -62,7 +62,7 @@ def test_built_once_from_the_sources_of_a_package(package):
     assert not list(package[0].glob("clave-executorch-*"))
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_one_of_another_version_is_not_loaded(package, tmp_path):
     """In the package it is passed over, where it is named it is an error."""
     version = importlib.metadata.version("executorch").encode()
@@ -83,7 +83,7 @@ def test_one_of_another_version_is_not_loaded(package, tmp_path):
     )
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_without_a_compiler(package):
     """Files can be made; a note and register() say what is missing."""
     done = run(package, CXX=str(package[0] / "none"))
@@ -93,7 +93,7 @@ def test_without_a_compiler(package):
     assert not list(package[1].glob("*/*"))
 
 
-@pytest.mark.by_turn(12)
+@pytest.mark.by_turn(22)
 def test_sources_that_do_not_compile(package):
     source = package[0] / "clave/executorch/native/delegate/executorch/backend.cc"
     source.write_text(source.read_text() + "\nint wrong = nothing;\n")

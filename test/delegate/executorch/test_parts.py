@@ -65,7 +65,7 @@ def test_partitioners_of_other_settings_have_programs_of_their_own():
     assert_same(load(edge).execute((x,)), chain(x).detach())
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_resnet20_on_photographs(test_data):
     spec = importlib.util.spec_from_file_location("resnet20", ROOT / "examples/resnet/model.py")
     resnet = importlib.util.module_from_spec(spec)
@@ -76,21 +76,21 @@ def test_resnet20_on_photographs(test_data):
     with torch.no_grad():
         edge, _ = lower(net, (x,))
         (_part,), own = delegates(edge)
-        logits = load(edge).execute((x,))[0]
-    assert own == []
-    torch.testing.assert_close(logits, net(x).detach(), rtol=1e-4, atol=1e-4)
-    right = torch.from_numpy(np.load(folder / "labels_200.npy"))[:50]
-    assert (logits.argmax(1) == right).sum() >= 45
+        logits, want = load(edge).execute((x,))[0], net(x)
+    torch.testing.assert_close(logits, want, rtol=1e-4, atol=1e-4)
+    assert own == [] and logits.argmax(1).equal(want.argmax(1))
+    labels = torch.from_numpy(np.load(folder / "labels_200.npy"))[:50]
+    assert (logits.argmax(1) == labels).sum() >= 40  # eager: 41
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_an_opencl_device():
     if not any(d["kind"] == "opencl" for d in clave.devices()):
         pytest.skip("no OpenCL device")
     check(mnist.load(), (torch.rand(3, 1, 28, 28),), (torch.rand(3, 1, 28, 28),), device="opencl")
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_a_transformer_of_any_length():
     """Lengths above what was exported fail, and the next call is good; torch's own trace says 2 or more of any."""
     lengths = {"x": {1: Dim("n", min=1, max=9)}}
@@ -103,7 +103,7 @@ def test_a_transformer_of_any_length():
     assert method.execute((torch.randn(2, 3, 32),))[0].shape == (2, 3, 32)
 
 
-@pytest.mark.by_turn(6)
+@pytest.mark.by_turn(11)
 def test_results_change_their_sizes():
     net = Of(lambda x, y: (x.flatten(), torch.cat([x, y], 1).sum(0), y.t(), x.shape[0] * y))
     n = Dim("n", min=1, max=8)
@@ -111,7 +111,7 @@ def test_results_change_their_sizes():
     check(net, *calls, dynamic_shapes={"args": ({0: n}, {0: n})})
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(9)
 def test_what_is_left_runs_between_parts():
     net, x = Of(lambda x: sin(x + 1) * 2 + sin(x.flip(0))), torch.rand(3, 4)
     check(net, (x,), (-x,), parts=2, own=["aten.sin.default"] * 2, leave=[sin])
@@ -120,7 +120,7 @@ def test_what_is_left_runs_between_parts():
     assert not delegates(lower(Of(lambda x: sin(x)), (x,), leave=[sin])[0])[0]
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_sizes_cross_parts():
     def function(x):
         z = torch.cat([x, x])
@@ -133,13 +133,13 @@ def test_sizes_cross_parts():
         assert_same(method.execute(call), function(*call))
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_branches_are_left_to_executorch():
     net = Of(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)) * 2)
     check(net, (torch.rand(3, 4),), (-torch.rand(3, 4),), parts=2, own=["cond"])
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_nine_dimensions():
     """What the verifier refuses is found by trying each part: the op alone is left, not all."""
 
@@ -151,12 +151,12 @@ def test_nine_dimensions():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.bool, torch.uint8, torch.int16])
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_dtypes(dtype):
     check(Of(lambda x: (torch.cat([x, x.flip(0)]), x)), ((torch.rand(3, 4) * 5).to(dtype),))
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_memory_formats():
     """An input and a result whose dimensions lie in another order."""
     net = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
@@ -164,7 +164,7 @@ def test_memory_formats():
     check(net, *images)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_results_twice_inputs_as_results_and_none():
     x = torch.rand(3, 4)
     check(Of(lambda x: (y := x * 2, y, x, x.view(-1))), (x,))
@@ -173,7 +173,7 @@ def test_results_twice_inputs_as_results_and_none():
     check(Of(lambda x: x.sum(1) + 1), (torch.rand(3, 0),))
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_data_errors_have_a_text():
     edge, _ = lower(Of(lambda x, i: x.index_select(0, i) * 2), (torch.rand(3, 4), torch.tensor([2, 0])))
     method = load(edge)
@@ -200,7 +200,7 @@ def test_settings_that_cannot_be_meant(settings, said):
         ClavePartitioner(**settings)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_ops_that_executorch_decomposes_are_left_as_what_they_become():
     """torch's linear, which ExecuTorch has as a transposed weight and addmm; the other layers are not touched."""
     net = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Softmax(-1))
@@ -212,18 +212,18 @@ def test_ops_that_executorch_decomposes_are_left_as_what_they_become():
     assert len(partitioner.refused) == 2
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_complex_numbers_are_left():
     x = torch.randn(3, 4, dtype=torch.complex64)
     check(Of(lambda x: torch.view_as_real(x) * 2), (x,), own=["aten.view_as_real_copy.default"])
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_the_largest_settings_are_taken():
     check(Of(lambda x: x * 2), (torch.rand(3),), device="cpu", n_threads=1024, memory_budget=2**64 - 1)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_settings_reach_the_device():
     edge, _ = lower(Of(lambda x: x * 2), (torch.rand(3),), device="opencl:99")
     assert "no device 'opencl:99'" in error_of(lambda: load(edge))

@@ -32,7 +32,7 @@ def bits_in(part):
 
 
 @torch.no_grad()
-@pytest.mark.by_turn(8)
+@pytest.mark.by_turn(15)
 def test_pt2e_becomes_convolutions_of_integers():
     images = [torch.randn(2, 3, 8, 8) for _ in range(3)]
     prepared = prepare_pt2e(torch.export.export(Images().eval(), (images[0],)).module(), ClaveQuantizer())
@@ -49,7 +49,7 @@ def test_pt2e_becomes_convolutions_of_integers():
 
 @torch.no_grad()
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.by_turn(8)
+@pytest.mark.by_turn(15)
 def test_torchao_weights_stay_codes(bits):
     module = products()
     quantize_(module, IntxWeightOnlyConfig(weight_dtype=getattr(torch, f"int{bits}"), granularity=PerGroup(32)))
@@ -58,7 +58,7 @@ def test_torchao_weights_stay_codes(bits):
 
 
 @torch.no_grad()
-@pytest.mark.by_turn(8)
+@pytest.mark.by_turn(15)
 def test_weights_of_four_bits():
     """The partitioner's own: the numbers of clave.export with the same wish, a seventh of the bytes."""
     module, x = products(), torch.randn(3, 128)

@@ -71,7 +71,7 @@ def only_written(s, x):
         (only_written, False),
     ],
 )
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_changed_buffers(function, owned):
     """Each step sees the one before; another loaded file begins anew."""
     module = Counts(function)
@@ -162,7 +162,7 @@ def test_a_language_model_of_two_methods():
 
 
 @torch.no_grad()
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_methods_have_state_of_their_own_where_nothing_is_said():
     module = Language().eval()
     edge, _ = lower(two_methods(module))
@@ -175,7 +175,7 @@ def test_methods_have_state_of_their_own_where_nothing_is_said():
     assert size < 1.2 * len(lower(two_methods(module), share_mutable_buffers=True)[0].to_executorch().buffer)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 @pytest.mark.parametrize("shared", (False, True))
 def test_a_method_that_is_loaded_again(shared):
     """It begins anew though another method is there all the time, unless the two share what it changes."""
@@ -195,7 +195,7 @@ def test_a_method_that_is_loaded_again(shared):
     assert_same(stays(x), third if shared else begun)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_buffers_that_are_not_alike_are_not_shared():
     x = (torch.rand(4),)
     other = Counts(added)
@@ -211,7 +211,7 @@ def test_buffers_that_are_not_alike_are_not_shared():
         lower(methods(), share_mutable_buffers=True)
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(17)
 def test_state_of_several_parts():
     """Buffers of one model that fall to different delegates, with an op of ExecuTorch's between."""
 

@@ -17,7 +17,7 @@ typedef struct cpu_backend {
   char name[128], forms[32];
 } cpu_backend;
 
-enum { FORMS_VERSION = 3 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { FORMS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
 typedef struct cpu_buffer {
   buffer base;

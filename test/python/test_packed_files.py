@@ -202,15 +202,15 @@ def test_from_python(folder):
 # XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
 # backend_info.forms of its backend grows, and so do files that were packed before pack anew.
 LAYOUTS = {
-    "cpu 3 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
-    "cpu 3 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
-    "cpu 3 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
+    "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
+    "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
+    "cpu 4 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
     "opencl 2 width 16": "53d3a9a9d23f328bc20718ecfdd1cf0a625f7bcc46b8e469a6180ae47f09f91c",
 }
 # Those of fast precision where the processor multiplies 16-bit floats in pairs.
 PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
 OF_PAIRS = {
-    "cpu 3 x86-64 avx512": "286ca29447860af90e005e352170f0f494bae6a4849b6cca58420a22461dec02",
+    "cpu 4 x86-64 avx512": "286ca29447860af90e005e352170f0f494bae6a4849b6cca58420a22461dec02",
     "opencl 2 width 16": "b4096d93f3b3e1f6ab949a07d4994ebc3a5c96cd5efde67e5fc6d2fddb056e07",
 }
 

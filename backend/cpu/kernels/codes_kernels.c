@@ -213,19 +213,11 @@ TARGET_AVX512 KERNEL_INLINE void multiply_avx512(code_form form, int rows, const
   for (int r = 0; r < rows; r++) _mm512_storeu_ps(c->out + r * c->ldc, total[r]);
 }
 
-TARGET_AVX512 KERNEL_INLINE void run_form_avx512(code_form form, int rows, const codes_rows *c) {
-  if (rows == 1) multiply_avx512(form, 1, c);
-  if (rows == 2) multiply_avx512(form, 2, c);
-  if (rows == 3) multiply_avx512(form, 3, c);
-  if (rows == 4) multiply_avx512(form, 4, c);
-  if (rows == 5) multiply_avx512(form, 5, c);
-  if (rows == 6) multiply_avx512(form, 6, c);
-  if (rows == 7) multiply_avx512(form, 7, c);
-  if (rows == 8) multiply_avx512(form, 8, c);
-  if (rows == 9) multiply_avx512(form, 9, c);
-  if (rows == 10) multiply_avx512(form, 10, c);
-  if (rows == 11) multiply_avx512(form, 11, c);
-  if (rows == 12) multiply_avx512(form, 12, c);
+TARGET_AVX512 KERNEL_INLINE void run_form_avx512(code_form form, int rows, const codes_rows *c){
+#define TILE_CASE(n) multiply_avx512(form, n, c)
+#define TILE_ROWS 12
+#include "backend/cpu/kernels/tile_rows.h"
+#undef TILE_ROWS
 }
 
 TARGET_AVX512 static void run_avx512(const codes_rows *c, int rows) {
@@ -380,15 +372,11 @@ TARGET_AVX2 KERNEL_INLINE void multiply_avx2(code_form form, int rows, const cod
   }
 }
 
-TARGET_AVX2 KERNEL_INLINE void run_form_avx2(code_form form, int rows, const codes_rows *c) {
-  if (rows == 1) multiply_avx2(form, 1, c);
-  if (rows == 2) multiply_avx2(form, 2, c);
-  if (rows == 3) multiply_avx2(form, 3, c);
-  if (rows == 4) multiply_avx2(form, 4, c);
-  if (rows == 5) multiply_avx2(form, 5, c);
-  if (rows == 6) multiply_avx2(form, 6, c);
-  if (rows == 7) multiply_avx2(form, 7, c);
-  if (rows == 8) multiply_avx2(form, 8, c);
+TARGET_AVX2 KERNEL_INLINE void run_form_avx2(code_form form, int rows, const codes_rows *c){
+#define TILE_CASE(n) multiply_avx2(form, n, c)
+#define TILE_ROWS 8
+#include "backend/cpu/kernels/tile_rows.h"
+#undef TILE_ROWS
 }
 
 TARGET_AVX2 static void run_avx2(const codes_rows *c, int rows) {

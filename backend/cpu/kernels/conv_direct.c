@@ -13,7 +13,6 @@
 enum {
   BLOCK_K = GEMM_BLOCK_K,
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
-  FEW = 16,         /* outputs, or fewer, of which a panel is half as wide */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
   SMALL_PLANE = 64,   /* positions that fill columns of gemm.c badly */
@@ -84,7 +83,7 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
     t.part.d[d] = whole_window(&p->dims[d]);
     t.seen[d] = t.copies ? reach_of(&p->dims[d]) : p->dims[d].in;
   }
-  t.kernel = direct_kernel_for(p->outputs <= FEW);
+  t.kernel = direct_kernel_for(p->outputs);
   t.cells = cell_count(&t.part);
   t.taps = tap_count(&t.part);
   t.k = p->channels * t.taps;
@@ -273,7 +272,7 @@ typedef struct packing {
 } packing;
 
 static packing packing_of(const conv_args *p) {
-  const int64_t nr = direct_kernel_for(p->outputs <= FEW).nr;
+  const int64_t nr = direct_kernel_for(p->outputs).nr;
   return (packing){
       .p = p, .nr = nr, .panels = ceil_div(p->outputs, nr), .k = p->channels * kernel_size(p)};
 }

@@ -17,8 +17,7 @@ KERNEL_INLINE void finish(const conv_tail *t, float bias, const float *added, in
 
 static void finish_portable(const conv_tail *t, float bias, const float *added, int64_t n,
                             const float *from, float *to) {
-  const vec4 b = {bias, bias, bias, bias}, low = {t->low, t->low, t->low, t->low},
-             high = {t->high, t->high, t->high, t->high};
+  const vec4 b = vec4_fill(bias), low = vec4_fill(t->low), high = vec4_fill(t->high);
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
     vec4 y = vec4_load(from + i) + b;

@@ -16,8 +16,7 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define TILE_VECTOR vec4
 #define TILE_ROWS 4
 #define TILE_LOAD vec4_load
-#define TILE_FILL(x) \
-  (vec4) { (x), (x), (x), (x) }
+#define TILE_FILL vec4_fill
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
 #define TILE_MAX vec4_larger
 #define TILE_MIN vec4_smaller

@@ -8,59 +8,30 @@
 
 enum { AHEAD = 2048 /* bytes of the weight */ };
 
-/* Strides that have code of their own. */
-#define RUN_STEPS(run, t, rows) \
-  do {                          \
-    if ((t)->step == 1)         \
-      run(t, rows, 1);          \
-    else if ((t)->step == 2)    \
-      run(t, rows, 2);          \
-    else                        \
-      run(t, rows, (t)->step);  \
-  } while (0)
-
 /* ---------------------------------------------------------------- any processor */
 
-#if defined(__aarch64__)
-#define PORTABLE_ROWS 4
-#else
-#define PORTABLE_ROWS 2
-#endif
-#define PORTABLE_FILL(x) \
-  (vec4) { (x), (x), (x), (x) }
-
 #define TILE_TARGET
-#define TILE_ONE portable_one
-#define TILE_RUN portable_rows
-#define TILE_ROWS PORTABLE_ROWS
+#define TILE(name) portable_##name
+#if defined(__aarch64__)
+#define TILE_ROWS 4
+#else
+#define TILE_ROWS 2
+#endif
 #define TILE_VECTOR vec4
 #define TILE_VECTORS 4
 #define TILE_LOAD vec4_load
-#define TILE_FILL PORTABLE_FILL
+#define TILE_FILL vec4_fill
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
+enum { PORTABLE_ROWS = TILE_ROWS };
 #include "backend/cpu/kernels/direct_tiles.h"
-static void portable(const direct_product *t, int rows) { RUN_STEPS(portable_rows, t, rows); }
 
-#define TILE_TARGET
-#define TILE_ONE few_portable_one
-#define TILE_RUN few_portable_rows
-#define TILE_ROWS PORTABLE_ROWS
-#define TILE_VECTOR vec4
-#define TILE_VECTORS 2
-#define TILE_LOAD vec4_load
-#define TILE_FILL PORTABLE_FILL
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
-#include "backend/cpu/kernels/direct_tiles.h"
-static void few_portable(const direct_product *t, int rows) {
-  RUN_STEPS(few_portable_rows, t, rows);
-}
+static void run_portable(const direct_product *t, int rows) { portable_run(t, rows, 4); }
 
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
 #define TILE_TARGET TARGET_AVX2
-#define TILE_ONE avx2_one
-#define TILE_RUN avx2_rows
+#define TILE(name) avx2_##name
 #define TILE_ROWS 6
 #define TILE_VECTOR __m256
 #define TILE_VECTORS 2
@@ -68,27 +39,13 @@ static void few_portable(const direct_product *t, int rows) {
 #define TILE_FILL _mm256_set1_ps
 #define TILE_ADD _mm256_fmadd_ps
 #include "backend/cpu/kernels/direct_tiles.h"
-TARGET_AVX2 static void avx2(const direct_product *t, int rows) { RUN_STEPS(avx2_rows, t, rows); }
 
-#define TILE_TARGET TARGET_AVX2
-#define TILE_ONE few_avx2_one
-#define TILE_RUN few_avx2_rows
-#define TILE_ROWS 6
-#define TILE_VECTOR __m256
-#define TILE_VECTORS 1
-#define TILE_LOAD _mm256_loadu_ps
-#define TILE_FILL _mm256_set1_ps
-#define TILE_ADD _mm256_fmadd_ps
-#include "backend/cpu/kernels/direct_tiles.h"
-TARGET_AVX2 static void few_avx2(const direct_product *t, int rows) {
-  RUN_STEPS(few_avx2_rows, t, rows);
-}
+TARGET_AVX2 static void run_avx2(const direct_product *t, int rows) { avx2_run(t, rows, 2); }
 
 /* ---------------------------------------------------------------- AVX-512 */
 
 #define TILE_TARGET TARGET_AVX512
-#define TILE_ONE avx512_one
-#define TILE_RUN avx512_rows
+#define TILE(name) avx512_##name
 #define TILE_ROWS 12
 #define TILE_VECTOR __m512
 #define TILE_VECTORS 2
@@ -96,31 +53,20 @@ TARGET_AVX2 static void few_avx2(const direct_product *t, int rows) {
 #define TILE_FILL _mm512_set1_ps
 #define TILE_ADD _mm512_fmadd_ps
 #include "backend/cpu/kernels/direct_tiles.h"
-TARGET_AVX512 static void avx512(const direct_product *t, int rows) {
-  RUN_STEPS(avx512_rows, t, rows);
-}
 
-#define TILE_TARGET TARGET_AVX512
-#define TILE_ONE few_avx512_one
-#define TILE_RUN few_avx512_rows
-#define TILE_ROWS 12
-#define TILE_VECTOR __m512
-#define TILE_VECTORS 1
-#define TILE_LOAD _mm512_loadu_ps
-#define TILE_FILL _mm512_set1_ps
-#define TILE_ADD _mm512_fmadd_ps
-#include "backend/cpu/kernels/direct_tiles.h"
-TARGET_AVX512 static void few_avx512(const direct_product *t, int rows) {
-  RUN_STEPS(few_avx512_rows, t, rows);
+TARGET_AVX512 static void run_avx512(const direct_product *t, int rows) { avx512_run(t, rows, 2); }
+TARGET_AVX512 static void run_half_avx512(const direct_product *t, int rows) {
+  avx512_run(t, rows, 1);
 }
 #endif
 
-direct_kernel direct_kernel_for(bool few) {
+direct_kernel direct_kernel_for(int64_t outputs) {
 #if KERNEL_X86
   if (cpu_has_avx512())
-    return few ? (direct_kernel){12, 16, few_avx512} : (direct_kernel){12, 32, avx512};
-  if (cpu_has_avx2()) return few ? (direct_kernel){6, 8, few_avx2} : (direct_kernel){6, 16, avx2};
+    return outputs <= 16 ? (direct_kernel){12, 16, run_half_avx512}
+                         : (direct_kernel){12, 32, run_avx512};
+  if (cpu_has_avx2()) return (direct_kernel){6, 16, run_avx2};
 #endif
-  return few ? (direct_kernel){PORTABLE_ROWS, 8, few_portable}
-             : (direct_kernel){PORTABLE_ROWS, 16, portable};
+  (void)outputs;
+  return (direct_kernel){PORTABLE_ROWS, 16, run_portable};
 }

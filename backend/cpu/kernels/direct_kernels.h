@@ -21,7 +21,7 @@ typedef struct direct_kernel {
   void (*run)(const direct_product *t, int rows);
 } direct_kernel;
 
-/* few: for at most so many outputs as half of them. */
-direct_kernel direct_kernel_for(bool few);
+/* For so many outputs. */
+direct_kernel direct_kernel_for(int64_t outputs);
 
 #endif

@@ -35,22 +35,8 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 }
 
 TILE_TARGET KERNEL_INLINE void TILE_RUN(dtype type, const gemm_tile *t, int rows) {
-  if (rows == 1) TILE_ONE(type, 1, t);
-  if (rows == 2) TILE_ONE(type, 2, t);
-  if (rows == 3) TILE_ONE(type, 3, t);
-  if (rows == 4) TILE_ONE(type, 4, t);
-#if TILE_ROWS > 4
-  if (rows == 5) TILE_ONE(type, 5, t);
-  if (rows == 6) TILE_ONE(type, 6, t);
-#endif
-#if TILE_ROWS > 6
-  if (rows == 7) TILE_ONE(type, 7, t);
-  if (rows == 8) TILE_ONE(type, 8, t);
-  if (rows == 9) TILE_ONE(type, 9, t);
-  if (rows == 10) TILE_ONE(type, 10, t);
-  if (rows == 11) TILE_ONE(type, 11, t);
-  if (rows == 12) TILE_ONE(type, 12, t);
-#endif
+#define TILE_CASE(n) TILE_ONE(type, n, t)
+#include "backend/cpu/kernels/tile_rows.h"
 }
 
 #undef TILE_TARGET

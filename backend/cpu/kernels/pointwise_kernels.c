@@ -5,31 +5,13 @@
 
 /* ---------------------------------------------------------------- any processor */
 
-#define PORTABLE_ROWS 4
-#define PORTABLE_FILL(x) \
-  (vec4) { (x), (x), (x), (x) }
-
 #define TILE_TARGET
-#define TILE_ONE tile_portable
-#define TILE_RUN run_portable
-#define TILE_ROWS PORTABLE_ROWS
+#define TILE(name) portable_##name
+#define TILE_ROWS 4
 #define TILE_VECTOR vec4
 #define TILE_VECTORS 2
 #define TILE_LOAD vec4_load
-#define TILE_FILL PORTABLE_FILL
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
-#define TILE_MAX vec4_larger
-#define TILE_MIN vec4_smaller
-#include "backend/cpu/kernels/pointwise_tiles.h"
-
-#define TILE_TARGET
-#define TILE_ONE half_tile_portable
-#define TILE_RUN run_half_portable
-#define TILE_ROWS PORTABLE_ROWS
-#define TILE_VECTOR vec4
-#define TILE_VECTORS 1
-#define TILE_LOAD vec4_load
-#define TILE_FILL PORTABLE_FILL
+#define TILE_FILL vec4_fill
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
 #define TILE_MAX vec4_larger
 #define TILE_MIN vec4_smaller
@@ -39,24 +21,10 @@
 /* ---------------------------------------------------------------- AVX2 */
 
 #define TILE_TARGET TARGET_AVX2
-#define TILE_ONE tile_avx2
-#define TILE_RUN run_avx2
+#define TILE(name) avx2_##name
 #define TILE_ROWS 6
 #define TILE_VECTOR __m256
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm256_loadu_ps
-#define TILE_FILL _mm256_set1_ps
-#define TILE_ADD _mm256_fmadd_ps
-#define TILE_MAX _mm256_max_ps
-#define TILE_MIN _mm256_min_ps
-#include "backend/cpu/kernels/pointwise_tiles.h"
-
-#define TILE_TARGET TARGET_AVX2
-#define TILE_ONE half_tile_avx2
-#define TILE_RUN run_half_avx2
-#define TILE_ROWS 6
-#define TILE_VECTOR __m256
-#define TILE_VECTORS 1
 #define TILE_LOAD _mm256_loadu_ps
 #define TILE_FILL _mm256_set1_ps
 #define TILE_ADD _mm256_fmadd_ps
@@ -67,24 +35,10 @@
 /* ---------------------------------------------------------------- AVX-512 */
 
 #define TILE_TARGET TARGET_AVX512
-#define TILE_ONE tile_avx512
-#define TILE_RUN run_avx512
+#define TILE(name) avx512_##name
 #define TILE_ROWS 12
 #define TILE_VECTOR __m512
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm512_loadu_ps
-#define TILE_FILL _mm512_set1_ps
-#define TILE_ADD _mm512_fmadd_ps
-#define TILE_MAX _mm512_max_ps
-#define TILE_MIN _mm512_min_ps
-#include "backend/cpu/kernels/pointwise_tiles.h"
-
-#define TILE_TARGET TARGET_AVX512
-#define TILE_ONE half_tile_avx512
-#define TILE_RUN run_half_avx512
-#define TILE_ROWS 12
-#define TILE_VECTOR __m512
-#define TILE_VECTORS 1
 #define TILE_LOAD _mm512_loadu_ps
 #define TILE_FILL _mm512_set1_ps
 #define TILE_ADD _mm512_fmadd_ps
@@ -95,10 +49,8 @@
 
 pointwise_kernel pointwise_kernel_for(bool half) {
 #if KERNEL_X86
-  if (cpu_has_avx512())
-    return half ? (pointwise_kernel){16, run_half_avx512} : (pointwise_kernel){32, run_avx512};
-  if (cpu_has_avx2())
-    return half ? (pointwise_kernel){8, run_half_avx2} : (pointwise_kernel){16, run_avx2};
+  if (cpu_has_avx512()) return avx512_kernels[half];
+  if (cpu_has_avx2()) return avx2_kernels[half];
 #endif
-  return half ? (pointwise_kernel){4, run_half_portable} : (pointwise_kernel){8, run_portable};
+  return portable_kernels[half];
 }

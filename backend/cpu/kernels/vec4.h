@@ -17,6 +17,8 @@ static inline vec4 vec4_load(const float *p) {
   return v;
 }
 
+static inline vec4 vec4_fill(float x) { return (vec4){x, x, x, x}; }
+
 /* sum + a * b, rounded once where the processor always can: sums of products are not the same on
  * all processors. */
 static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
@@ -54,7 +56,7 @@ static inline vec4 vec4_larger(vec4 a, vec4 b) { return vec4_pick(a > b, a, b); 
 static inline vec4 vec4_smaller(vec4 a, vec4 b) { return vec4_pick(a < b, a, b); }
 
 static inline vec4 vec4_add_scaled(vec4 sum, float a, vec4 b) {
-  return vec4_add_product(sum, (vec4){a, a, a, a}, b);
+  return vec4_add_product(sum, vec4_fill(a), b);
 }
 
 #endif

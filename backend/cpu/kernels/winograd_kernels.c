@@ -134,8 +134,7 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
 #define TILE_VECTORS 4
 #define TILE_LOAD vec4_load
 #define TILE_AHEAD(p) (void)(p)
-#define TILE_FILL(x) \
-  (vec4) { (x), (x), (x), (x) }
+#define TILE_FILL vec4_fill
 #define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
 enum { PORTABLE_M = TILE_ROWS };
 #include "backend/cpu/kernels/winograd_tiles.h"

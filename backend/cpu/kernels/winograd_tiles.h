@@ -40,24 +40,8 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int row
 }
 
 TILE_TARGET static void TILE_RUN(const winograd_product *t, int rows) {
-  if (rows == 1) TILE_ONE(t, 1);
-  if (rows == 2) TILE_ONE(t, 2);
-#if TILE_ROWS > 2
-  if (rows == 3) TILE_ONE(t, 3);
-  if (rows == 4) TILE_ONE(t, 4);
-#endif
-#if TILE_ROWS > 4
-  if (rows == 5) TILE_ONE(t, 5);
-  if (rows == 6) TILE_ONE(t, 6);
-#endif
-#if TILE_ROWS > 6
-  if (rows == 7) TILE_ONE(t, 7);
-  if (rows == 8) TILE_ONE(t, 8);
-  if (rows == 9) TILE_ONE(t, 9);
-  if (rows == 10) TILE_ONE(t, 10);
-  if (rows == 11) TILE_ONE(t, 11);
-  if (rows == 12) TILE_ONE(t, 12);
-#endif
+#define TILE_CASE(n) TILE_ONE(t, n)
+#include "backend/cpu/kernels/tile_rows.h"
 }
 
 #undef TILE_TARGET

@@ -7,17 +7,18 @@
  *
  * conv_pad_planes lays the input out padded and by phase: padded row y of a channel's slice goes to
  * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,
- * plane_columns), as `real`; a kernel of one row or column reads phase 0 alone. There the inputs
- * that one tap (i, j) needs for neighbouring outputs are neighbours too, whatever stride and
- * dilation are. Depth is neither padded nor split. conv_direct makes OUTPUTS channels of VECTORS
- * vectors of W neighbouring positions p = y * plane_columns + x a work-item, for each tap and
- * channel VECTORS loads and OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple
- * of W of an output row; else vectors follow each other over the padded width. Positions with x
- * beyond the output's width are dropped. Sums are taken over at most BLOCK taps at a time. Weights
- * are of W_TYPE, each made `real` once for all positions of a work-item. INTEGER: x and weight have
- * 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512 products are at most 512 *
- * 255 * 128 < 2^24. Blocks are added as ints. Around x is `padding`. */
+ * plane_columns), as `real`, of the phases that taps meet. There the inputs that one tap (i, j)
+ * needs for neighbouring outputs are neighbours too, whatever stride and dilation are. Depth is
+ * neither padded nor split. conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring
+ * positions p = y * plane_columns + x a work-item, for each tap and channel VECTORS loads and
+ * OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row;
+ * else vectors follow each other over the padded width. Positions with x beyond the output's width
+ * are dropped. Sums are taken over at most BLOCK taps at a time. Weights are of W_TYPE, each made
+ * `real` once for all positions of a work-item. INTEGER: x and weight have 8 bits, bias and out 32.
+ * Floats hold the sum of a block exactly: 512 products are at most 512 * 255 * 128 < 2^24. Blocks
+ * are added as ints. Around x is `padding`. */
 #include "common.h"
+#include "phase_row.h"
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
@@ -143,18 +144,16 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
   const index_t in_slice = channel * depth + first_slice + slice % slices;
   const int y = row * stride_y + phase_y - pad_y, first = phase_x - pad_x;
   __global real *to = planes + planes_offset + item * plane_columns;
-  /* columns [begin, end) have their source first + k * stride_x inside of x */
-  int begin = first < 0 ? min((-first + stride_x - 1) / stride_x, plane_columns) : 0;
-  int end = columns > first ? min((columns - first + stride_x - 1) / stride_x, plane_columns) : 0;
-  if (y < 0 || y >= rows || end < begin) begin = end = 0;
+  const bool inside = y >= 0 && y < rows;
+  const phase_row r = phase_row_of(first, stride_x, inside ? columns : 0, plane_columns);
   const __global STORAGE(X_TYPE) *from =
-      x + x_offset + (in_slice * rows + (begin < end ? y : 0)) * (index_t)columns;
-  for (int k = 0; k < begin; k++) to[k] = padding;
+      x + x_offset + (in_slice * rows + (inside ? y : 0)) * (index_t)columns;
+  for (int k = 0; k < r.begin; k++) to[k] = padding;
   if (stride_x == 1)
-    for (int k = begin; k < end; k++) to[k] = LOAD(X_TYPE, from, first + k);
+    for (int k = r.begin; k < r.end; k++) to[k] = LOAD(X_TYPE, from, first + k);
   else
-    for (int k = begin; k < end; k++) to[k] = LOAD(X_TYPE, from, first + k * stride_x);
-  for (int k = end; k < plane_columns; k++) to[k] = padding;
+    for (int k = r.begin; k < r.end; k++) to[k] = LOAD(X_TYPE, from, first + k * stride_x);
+  for (int k = r.end; k < plane_columns; k++) to[k] = padding;
 }
 
 /* Weights of another type as `real`, for devices where making one of them is slow. */

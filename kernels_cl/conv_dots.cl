@@ -14,6 +14,7 @@
  * LANE_OUTPUTS outputs of one position. */
 #include "add_dots.h"
 #include "common.h"
+#include "phase_row.h"
 #ifndef SIGNED
 #define SIGNED 0
 #endif
@@ -74,18 +75,16 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
   i /= phases_z;
   __global uchar *to = planes + planes_offset + item * plane_columns;
   const bool inside = z >= 0 && z < depth && y >= 0 && y < rows;
-  int begin = first < 0 ? min((-first + stride_x - 1) / stride_x, plane_columns) : 0;
-  int end = columns > first ? min((columns - first + stride_x - 1) / stride_x, plane_columns) : 0;
-  if (!inside || end < begin) begin = end = 0;
+  const phase_row r = phase_row_of(first, stride_x, inside ? columns : 0, plane_columns);
   const __global uchar *from =
       x + x_offset + ((i * depth + (inside ? z : 0)) * rows + (inside ? y : 0)) * (index_t)columns;
   const uchar around = (uchar)(padding ^ FLIP);
-  for (int k = 0; k < begin; k++) to[k] = around;
+  for (int k = 0; k < r.begin; k++) to[k] = around;
   if (stride_x == 1)
-    for (int k = begin; k < end; k++) to[k] = from[first + k] ^ (uchar)FLIP;
+    for (int k = r.begin; k < r.end; k++) to[k] = from[first + k] ^ (uchar)FLIP;
   else
-    for (int k = begin; k < end; k++) to[k] = from[first + k * stride_x] ^ (uchar)FLIP;
-  for (int k = end; k < plane_columns; k++) to[k] = around;
+    for (int k = r.begin; k < r.end; k++) to[k] = from[first + k * stride_x] ^ (uchar)FLIP;
+  for (int k = r.end; k < plane_columns; k++) to[k] = around;
 }
 
 /* What both kernels are told of the planes, the outputs and the taps. */

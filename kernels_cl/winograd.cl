@@ -65,14 +65,11 @@ static inline void make_columns(const float in[N][SPAN + COPY], int width,
   }
 }
 
-/* A work-item makes those of one channel of a group, of rows [first_row, first_row + rows) of the
- * tiles of all images; pitch: floats of a channel of a factor, LANES more than it has tiles. */
+/* A work-item makes those of one channel of a group, of rows [first_row, first_row + rows); pitch:
+ * LANES more than a channel has tiles. */
 __kernel void winograd_factors(const __global float *x, const long x_offset,
                                __global float *factors, const long factors_offset,
-                               const index_t items, const int channels, const int in_rows,
-                               const int in_columns, const int top, const int left,
-                               const int tile_rows, const int tile_columns, const int first_row,
-                               const int rows, const index_t pitch) {
+                               const index_t items, const int rows, TILES_PARAMS) {
   const index_t item = (index_t)get_global_id(0), factor_step = channels * pitch,
                 size = (index_t)in_rows * in_columns;
   if (item >= items) return;
@@ -222,19 +219,11 @@ static inline void mend(const part *t, const image *s, const __global float *x, 
 #endif
 
 /* Global ids: a part, (part_rows, part_columns) tiles of rows [first_row, first_row + rows), and a
- * panel. part_tiles: tiles whose sums there is room for, a multiple of ROWS. Weight and bias as
- * they are in memory, of all groups. */
-__kernel void winograd(const __global float *x, const long x_offset, const __global float *factors,
-                       const long factors_offset, const __global float *packed,
-                       const long packed_offset, const __global float *weight,
-                       const long weight_offset, const __global float *bias, const long bias_offset,
-                       __global float *out, const long out_offset, const int groups,
-                       const int channels, const int n_outputs, const int in_rows,
-                       const int in_columns, const int out_rows, const int out_columns,
-                       const int top, const int left, const int tile_rows, const int tile_columns,
-                       const int first_row, const int rows, const int part_rows,
-                       const int part_columns, const int part_tiles, const index_t pitch,
-                       __local float *sums) {
+ * panel. part_tiles: tiles whose sums there is room for, a multiple of ROWS. */
+__kernel void winograd(IMAGES_PARAMS, const __global float *factors, const long factors_offset,
+                       const __global float *packed, const long packed_offset, const int rows,
+                       const int part_rows, const int part_columns, const int part_tiles,
+                       TILES_PARAMS, __local float *sums) {
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
   const int across = (tile_columns + part_columns - 1) / part_columns,
             panels = (n_outputs + COLUMNS - 1) / COLUMNS, id = (int)get_global_id(0),

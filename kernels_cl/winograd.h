@@ -58,6 +58,18 @@ static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
 #endif
 }
 
+/* What kernels are told of the tiles of x, of rows from first_row on of those of all images; pitch:
+ * floats of a channel of a factor. */
+#define TILES_PARAMS                                                                          \
+  const int channels, const int in_rows, const int in_columns, const int top, const int left, \
+      const int tile_rows, const int tile_columns, const int first_row, const index_t pitch
+/* And those that make outputs. Weight and bias as they are in memory, of all groups. */
+#define IMAGES_PARAMS                                                                    \
+  const __global float *x, const long x_offset, const __global float *weight,            \
+      const long weight_offset, const __global float *bias, const long bias_offset,      \
+      __global float *out, const long out_offset, const int groups, const int n_outputs, \
+      const int out_rows, const int out_columns
+
 /* The image that tiles are of. */
 typedef struct image {
   int channels, outputs; /* of a group */

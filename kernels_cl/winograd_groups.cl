@@ -17,13 +17,11 @@
 /* items: a tile of the rows for each channel, tiles innermost. */
 __kernel void winograd_tile_factors(const __global float *x, const long x_offset,
                                     __global float *factors, const long factors_offset,
-                                    const index_t items, const int groups, const int channels,
-                                    const int in_rows, const int in_columns, const int top,
-                                    const int left, const int tile_rows, const int tile_columns,
-                                    const int first_row, const index_t tiles, const index_t pitch) {
+                                    const index_t items, const int groups, const index_t n_tiles,
+                                    TILES_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t tile = item % tiles, channel = item / tiles, step = channels * pitch;
+  const index_t tile = item % n_tiles, channel = item / n_tiles, step = channels * pitch;
   const place p =
       place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);
   x += x_offset + ((index_t)p.image * groups * channels + channel) * in_rows * in_columns;
@@ -50,7 +48,7 @@ __kernel void winograd_tile_factors(const __global float *x, const long x_offset
 __kernel void winograd_products(const __global float *factors, const long factors_offset,
                                 const __global float *packed, const long packed_offset,
                                 __global float *sums, const long sums_offset, const int channels,
-                                const int n_outputs, const index_t tiles, const index_t pitch) {
+                                const int n_outputs, const index_t n_tiles, const index_t pitch) {
   __local float of_outputs[DEPTH][COLUMNS], of_tiles[DEPTH][TILES];
   const int worker = (int)get_local_id(0), panels = (n_outputs + COLUMNS - 1) / COLUMNS;
   const index_t first = (index_t)get_group_id(0) * TILES, z = (index_t)get_group_id(2);
@@ -65,7 +63,7 @@ __kernel void winograd_products(const __global float *factors, const long factor
       const int k = k0 + e / COLUMNS, j = e % COLUMNS;
       of_outputs[e / COLUMNS][j] = k < channels ? packed[(long)k * COLUMNS + j] : 0;
       of_tiles[e / COLUMNS][j] =
-          k < channels && first + j < tiles ? factors[k * pitch + first + j] : 0;
+          k < channels && first + j < n_tiles ? factors[k * pitch + first + j] : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float part[BLOCK][BLOCK] = {{0}};
@@ -80,26 +78,18 @@ __kernel void winograd_products(const __global float *factors, const long factor
   sums += sums_offset + z * n_outputs * pitch;
   for (int i = 0; i < BLOCK; i++)
     for (int j = 0; j < BLOCK; j++)
-      if (panel * COLUMNS + o + i < n_outputs && first + t + j < tiles)
+      if (panel * COLUMNS + o + i < n_outputs && first + t + j < n_tiles)
         sums[(panel * COLUMNS + o + i) * pitch + first + t + j] = total[i][j];
 }
 
-/* items: a tile of the rows for each output, tiles innermost. Weight and bias as they are in
- * memory. */
-__kernel void winograd_tile_outputs(const __global float *x, const long x_offset,
-                                    const __global float *sums, const long sums_offset,
-                                    const __global float *weight, const long weight_offset,
-                                    const __global float *bias, const long bias_offset,
-                                    __global float *out, const long out_offset, const index_t items,
-                                    const int groups, const int channels, const int n_outputs,
-                                    const int in_rows, const int in_columns, const int out_rows,
-                                    const int out_columns, const int top, const int left,
-                                    const int tile_rows, const int tile_columns,
-                                    const int first_row, const index_t tiles, const index_t pitch) {
+/* items: a tile of the rows for each output, tiles innermost. */
+__kernel void winograd_tile_outputs(IMAGES_PARAMS, const __global float *sums,
+                                    const long sums_offset, const index_t items,
+                                    const index_t n_tiles, TILES_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
-  const index_t tile = item % tiles, output = item / tiles, step = n_outputs * pitch;
+  const index_t tile = item % n_tiles, output = item / n_tiles, step = n_outputs * pitch;
   const int group = (int)(output / n_outputs);
   const place p =
       place_of(first_row + (int)(tile / tile_columns), (int)(tile % tile_columns), tile_rows);

@@ -108,6 +108,25 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
   return check_spatial(dilation, "dilation", n, 1);
 }
 
+/* Backends lay out what a kernel sees of x, its padding and what strides spread too: of sizes that
+ * they can multiply by 8 for each dimension and by the bytes of an element. */
+static clave_status check_extent(const tensor *x, const tensor *out, const ir_i32s *padding) {
+  const int64_t most = INT64_MAX >> 12;
+  int64_t elements = 1;
+  for (int i = 0; i < x->rank; i++) {
+    int64_t n = x->dims[i];
+    bool fits = true;
+    if (n == DIM_UNKNOWN || (i >= 2 && out->dims[i] == DIM_UNKNOWN)) continue;
+    if (i >= 2)
+      fits = add_i64(n, out->dims[i], &n) && add_i64(n, 2 * (int64_t)padding->items[i - 2], &n);
+    if (n == 0) continue;
+    if (!fits || !mul_i64(elements, n, &elements) || elements > most)
+      return INVALID("x with its padding is too large, expected at most %lld elements",
+                     (long long)most);
+  }
+  return NULL;
+}
+
 /* type: of the bias and of out. */
 static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype type) {
   const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
@@ -124,6 +143,7 @@ static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype typ
                      0};
     TRY(status_while(conv_size(x->dims[2 + i], &v, &want.dims[2 + i]), "spatial dimension %d", i));
   }
+  TRY(check_extent(x, &want, &o->padding));
   return rule_expect_like(c, o->out, "out", &want);
 }
 
@@ -176,6 +196,7 @@ clave_status rule_conv_transpose(const rule_context *c, const void *op) {
     TRY(status_while(transposed_size(x->dims[2 + i], &v, &want.dims[2 + i]), "spatial dimension %d",
                      i));
   }
+  TRY(check_extent(x, &want, &o->padding));
   return rule_expect_like(c, o->out, "out", &want);
 }
 

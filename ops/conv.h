@@ -32,6 +32,17 @@ static inline bool conv_dim_is_absent(const conv_dim *d) {
   return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
 }
 
+/* Where x is laid out by phases, element i of it with its padding in phase i % stride at i /
+ * stride: how many phases taps meet, and how far outputs see into one. Not transposed. */
+static inline int64_t conv_dim_phases(const conv_dim *d) {
+  const int64_t spanned = (d->kernel - 1) * d->dilation + 1;
+  return spanned < d->stride ? spanned : d->stride;
+}
+static inline int64_t conv_dim_phase_size(const conv_dim *d) {
+  const int64_t seen = (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
+  return (seen + d->stride - 1) / d->stride;
+}
+
 /* Whether Winograd's method is for it: within the bound that direct sums have; and the side of a
  * tile of outputs that suits it, 2 or 4; 0: direct sums do. */
 bool conv_takes_winograd(const conv_form *f);

@@ -10,7 +10,7 @@
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
-#include "backend/opencl/gemm.h"
+#include "backend/opencl/pointwise.h"
 #include "backend/opencl/winograd.h"
 #include "opencl_ops.h"
 
@@ -46,8 +46,7 @@ static plane_dim lay_out(const conv_dim *d, bool transposed) {
     p.lead = max_i64((d->kernel - 1) * d->dilation - d->padding, 0) / d->stride;
     p.size = p.lead + max_i64(d->in, ceil_div(d->out, d->stride) + ceil_div(d->padding, d->stride));
   } else {
-    int64_t needed = (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
-    p.size = ceil_div(max_i64(needed, d->stride), d->stride);
+    p.size = conv_dim_phase_size(d);
   }
   return p;
 }
@@ -162,8 +161,7 @@ enum {
   CONV_WINOGRAD_4,
   CONV_DOTS
 };
-
-static bool is_pointwise(cl_recorder *s, const convolution *v);
+_Static_assert(CONV_DOTS + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -173,7 +171,7 @@ typedef struct conv_choice {
 static bool takes_variant(const void *ctx, int i) {
   const conv_choice *c = ctx;
   const struct conv_variant *t = &conv_variants[i];
-  if (i == CONV_PRODUCT) return is_pointwise(c->s, c->v);
+  if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
@@ -249,9 +247,9 @@ static void begin_conv(launch *l, cl_recorder *s, const node *n, const convoluti
   launch_define(l, "INTEGER", v->integer);
 }
 
-/* Phases of the planes, of one dimension: those that taps meet. */
+/* Phases of the planes, of one dimension. */
 static int64_t plane_phases(const convolution *v, const conv_dim *d) {
-  return v->f.transposed || d->kernel == 1 ? 1 : d->stride;
+  return v->f.transposed ? 1 : conv_dim_phases(d);
 }
 
 static int64_t phase_count(const convolution *v) {
@@ -447,57 +445,6 @@ static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *
   return NULL;
 }
 
-/* ---------------------------------------------------------------- pointwise */
-
-static bool is_pointwise_dim(const conv_dim *d) {
-  return d->kernel == 1 && d->stride == 1 && d->padding == 0;
-}
-
-/* One tap, at its place: a product of matrices, which is faster on CPUs. */
-static bool is_pointwise(cl_recorder *s, const convolution *v) {
-  dtype t = v->f.x->t.type;
-  const gemm g = {.s = s, .f = {.k = v->f.channels}};
-  if (is_encoded(v) && !gemm_packed_usable(&g)) return false;
-  return recorder_traits(s)->is_cpu && !v->f.transposed && v->f.groups == 1 && v->f.channels > 0 &&
-         dtype_is_float(t) && t != DTYPE_F64 && is_pointwise_dim(&v->z.d) &&
-         is_pointwise_dim(&v->y.d) && is_pointwise_dim(&v->c.d);
-}
-
-/* Of each image, the weight (outputs, channels) by its planes (channels, positions); of images of
- * one position all of them (images, channels) by the transposed weight. */
-static clave_status run_pointwise(cl_recorder *s, const node *n, const convolution *v) {
-  int64_t positions = v->z.d.in * v->y.d.in * v->c.d.in;
-  gemm g = {.s = s, .node = n};
-  matmul_form *f = &g.f;
-  bound_tensor weight = *v->f.weight;
-  *f = (matmul_form){.bias = v->f.bias, .out = v->f.out, .alpha = 1, .beta = 1};
-  f->k = v->f.channels;
-  if (is_encoded(v)) {
-    g.codes = v->f.weight;
-    weight.t.encoding = (encoding){0};
-    weight.t.type = DTYPE_F32;
-  }
-  if (positions == 1 && !g.codes) {
-    f->a = v->f.x;
-    f->b = v->f.weight;
-    f->m = v->f.images;
-    f->n = v->f.outputs;
-    f->a_m = f->b_n = v->f.channels;
-    f->a_k = f->b_k = f->bias_n = f->batches = 1;
-    return gemm_record(&g);
-  }
-  f->a = g.codes ? &weight : v->f.weight;
-  f->b = v->f.x;
-  f->m = v->f.outputs;
-  f->n = f->b_k = positions;
-  f->a_m = v->f.channels;
-  f->a_k = f->b_n = f->bias_m = 1;
-  f->batches = v->f.images;
-  f->batch_a = f->batch_bias = (tensor){.rank = 1, .dims = {v->f.images}};
-  f->batch_b = (tensor){.rank = 1, .dims = {v->f.images}, .strides = {v->f.channels * positions}};
-  return g.codes ? gemm_packed(&g) : gemm_record(&g);
-}
-
 /* ---------------------------------------------------------------- the op */
 
 /* A CPU makes floats of halves slowly one by one. */
@@ -562,12 +509,21 @@ static clave_status run_direct(cl_recorder *s, const node *n, convolution *v) {
   return run_tiles(s, n, v, &p);
 }
 
+/* Kernels tell places along a dimension, padding and strides among them, by ints. */
+static clave_status check_places(const conv_form *f) {
+  for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
+    if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
+      return UNSUPPORTED("convolutions over 2^31 places of a dimension or more");
+  return NULL;
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
+  TRY(check_places(f));
   convolution v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
   const int variant = choose_variant(s, &v);
-  if (variant == CONV_PRODUCT) return run_pointwise(s, n, &v);
+  if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);

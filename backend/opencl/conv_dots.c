@@ -3,7 +3,6 @@
 #include "backend/opencl/conv_dots.h"
 
 #include "backend/opencl/families.h"
-#include "base/checked.h"
 #include "opencl_ops.h"
 
 /* As in kernels_cl/conv_dots.cl. */
@@ -19,18 +18,14 @@ typedef struct dots_conv {
   bool from_x; /* planes: x itself */
 } dots_conv;
 
-static int64_t needed_of(const conv_dim *d) {
-  return (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
-}
-
 static dots_conv plan(cl_recorder *s, const node *n, const conv_form *f) {
   dots_conv c = {.n = n, .f = f, .taps = 1, .phase_bytes = 1, .from_x = true};
   int64_t phases = 1, last = 0;
   for (int i = 0; i < SPATIAL_DIMS; i++) {
     const conv_dim *d = &f->dims[i];
     c.taps *= d->kernel;
-    c.phases[i] = d->kernel == 1 ? 1 : d->stride;
-    c.size[i] = ceil_div(needed_of(d), d->stride);
+    c.phases[i] = conv_dim_phases(d);
+    c.size[i] = conv_dim_phase_size(d);
     c.phase_bytes *= c.size[i];
     phases *= c.phases[i];
     last = last * c.size[i] + d->out - 1;

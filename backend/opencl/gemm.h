@@ -37,7 +37,9 @@ void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 gemm_params gemm_operands(const gemm *g);
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
-int64_t gemm_tile_rows(const gemm *g);                  /* of a group of work-items */
+int64_t gemm_tile_rows(const gemm *g); /* of a group of work-items */
+/* Rows of a panel of a on CPUs, as kernels_cl/gemm_tile.h has them. */
+static inline int gemm_panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;

@@ -17,7 +17,7 @@ typedef struct b_place {
   int codes; /* the form's number */
 } b_place;
 
-static int panel_rows(const gemm *g) { return recorder_traits(g->s)->vector_width == 8 ? 6 : 8; }
+static int panel_rows(const gemm *g) { return gemm_panel_rows(recorder_traits(g->s)); }
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t fitting_strip(const gemm *g, int64_t most) {
@@ -152,9 +152,10 @@ static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
   return pack_a(g, floats, to);
 }
 
-static int64_t packed_floats(const gemm *g) {
-  return count_matrices(g) * count_panels(g) * panel_rows(g) * gemm_depth(g);
+static int64_t matrix_floats(const gemm *g) {
+  return count_panels(g) * panel_rows(g) * gemm_depth(g);
 }
+static int64_t packed_floats(const gemm *g) { return count_matrices(g) * matrix_floats(g); }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   gemm g = *(const gemm *)ctx;
@@ -185,7 +186,7 @@ static clave_status provide_a(const gemm *g, int64_t sums, arg_buffer *a) {
 }
 
 clave_status gemm_packed(const gemm *g) {
-  int64_t matrix = count_panels(g) * panel_rows(g) * gemm_depth(g), matrices = count_matrices(g);
+  int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
   bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH;
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;

@@ -3,6 +3,7 @@
 #include "backend/opencl/winograd.h"
 
 #include "backend/opencl/families.h"
+#include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
 
 enum {
@@ -26,7 +27,6 @@ typedef struct tiling {
   int64_t part_tiles;              /* whose sums there is room for */
 } tiling;
 
-static int64_t panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 static int64_t lanes_of(const tiling *t) { return min_i64(t->columns, 16); }
 static int64_t sums_of(const tiling *t, int64_t tiles) {
   return t->factors * (tiles * t->columns + lanes_of(t));
@@ -35,12 +35,13 @@ static int64_t sums_of(const tiling *t, int64_t tiles) {
 /* Tiles of a work-item at most: whose sums fit, and so few that there is work for all cores, but no
  * fewer than are multiplied at once; 0: those do not fit. */
 static int64_t most_tiles(const device_traits *d, const tiling *t) {
-  int64_t bytes = min_i64((int64_t)d->local_memory, SUM_BYTES), most = panel_rows(d);
-  while (sums_of(t, most + panel_rows(d)) * (int64_t)sizeof(float) <= bytes) most += panel_rows(d);
+  int64_t bytes = min_i64((int64_t)d->local_memory, SUM_BYTES), most = gemm_panel_rows(d);
+  while (sums_of(t, most + gemm_panel_rows(d)) * (int64_t)sizeof(float) <= bytes)
+    most += gemm_panel_rows(d);
   if (sums_of(t, most) * (int64_t)sizeof(float) > bytes) return 0;
   int64_t parts = ceil_div(ITEMS_EACH * (int64_t)d->compute_units, t->panels * t->f->groups);
   int64_t wanted = ceil_div(t->chunk * t->tile_columns, parts);
-  return min_i64(most, ceil_div(wanted, panel_rows(d)) * panel_rows(d));
+  return min_i64(most, ceil_div(wanted, gemm_panel_rows(d)) * gemm_panel_rows(d));
 }
 
 /* Whole rows of tiles, or a part of one; parts of about the same size. */
@@ -53,7 +54,7 @@ static void cut_parts(const device_traits *d, tiling *t) {
     t->part_rows = ceil_div(t->chunk, parts);
     t->part_columns = t->tile_columns;
   } else {
-    int64_t parts = ceil_div(t->tile_columns, t->part_tiles), step = panel_rows(d);
+    int64_t parts = ceil_div(t->tile_columns, t->part_tiles), step = gemm_panel_rows(d);
     t->part_rows = 1;
     t->part_columns = ceil_div(ceil_div(t->tile_columns, parts), step) * step;
   }
@@ -150,6 +151,30 @@ static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *
   return recorder_form(s, &f, number);
 }
 
+static tiles_params tiles_of(const tiling *t, int64_t first) {
+  const conv_form *f = t->f;
+  return (tiles_params){.channels = f->channels,
+                        .in_rows = f->dims[1].in,
+                        .in_columns = f->dims[2].in,
+                        .top = f->dims[1].padding,
+                        .left = f->dims[2].padding,
+                        .tile_rows = t->tile_rows,
+                        .tile_columns = t->tile_columns,
+                        .first_row = first,
+                        .pitch = t->pitch};
+}
+
+static images_params images_of(const conv_form *f) {
+  return (images_params){.x = buffer_arg(f->x),
+                         .weight = buffer_arg(f->weight),
+                         .bias = optional_arg(f->bias),
+                         .out = buffer_arg(f->out),
+                         .groups = f->groups,
+                         .n_outputs = f->outputs,
+                         .out_rows = f->dims[1].out,
+                         .out_columns = f->dims[2].out};
+}
+
 static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t, int64_t first,
                                  int64_t rows) {
   const conv_form *f = t->f;
@@ -161,16 +186,8 @@ static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t,
   launch_args(&l, &(winograd_factors_args){.x = buffer_arg(f->x),
                                            .factors = scratch_arg(0),
                                            .items = items,
-                                           .channels = f->channels,
-                                           .in_rows = f->dims[1].in,
-                                           .in_columns = f->dims[2].in,
-                                           .top = f->dims[1].padding,
-                                           .left = f->dims[2].padding,
-                                           .tile_rows = t->tile_rows,
-                                           .tile_columns = t->tile_columns,
-                                           .first_row = first,
                                            .rows = rows,
-                                           .pitch = t->pitch});
+                                           .tiles = tiles_of(t, first)});
   return launch_loops(&l, items, 1, rows * t->tile_columns * t->factors);
 }
 
@@ -182,29 +199,14 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(
-      &l, &(winograd_args){.x = buffer_arg(f->x),
+      &l, &(winograd_args){.images = images_of(f),
                            .factors = scratch_arg(0),
                            .packed = form_arg(form),
-                           .weight = buffer_arg(f->weight),
-                           .bias = optional_arg(f->bias),
-                           .out = buffer_arg(f->out),
-                           .groups = f->groups,
-                           .channels = f->channels,
-                           .n_outputs = f->outputs,
-                           .in_rows = f->dims[1].in,
-                           .in_columns = f->dims[2].in,
-                           .out_rows = f->dims[1].out,
-                           .out_columns = f->dims[2].out,
-                           .top = f->dims[1].padding,
-                           .left = f->dims[2].padding,
-                           .tile_rows = t->tile_rows,
-                           .tile_columns = t->tile_columns,
-                           .first_row = first,
                            .rows = rows,
                            .part_rows = t->part_rows,
                            .part_columns = t->part_columns,
                            .part_tiles = t->part_tiles,
-                           .pitch = t->pitch,
+                           .tiles = tiles_of(t, first),
                            .sums = local_arg(sizeof(float) * (size_t)sums_of(t, t->part_tiles))});
   launch_epilogue_of_part(&l, first + rows == t->rows);
   size_t global[2] = {(size_t)(ceil_div(t->tile_columns, t->part_columns) *
@@ -219,30 +221,22 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
 static clave_status make_tile_factors(cl_recorder *s, const node *n, const tiling *t, int64_t first,
                                       int64_t rows) {
   const conv_form *f = t->f;
-  const int64_t tiles = rows * t->tile_columns, items = f->groups * f->channels * tiles;
+  const int64_t n_tiles = rows * t->tile_columns, items = f->groups * f->channels * n_tiles;
   launch l;
   begin_winograd(&l, s, n, t);
   launch_args(&l, &(winograd_tile_factors_args){.x = buffer_arg(f->x),
                                                 .factors = scratch_arg(0),
                                                 .items = items,
                                                 .groups = f->groups,
-                                                .channels = f->channels,
-                                                .in_rows = f->dims[1].in,
-                                                .in_columns = f->dims[2].in,
-                                                .top = f->dims[1].padding,
-                                                .left = f->dims[2].padding,
-                                                .tile_rows = t->tile_rows,
-                                                .tile_columns = t->tile_columns,
-                                                .first_row = first,
-                                                .tiles = tiles,
-                                                .pitch = t->pitch});
+                                                .n_tiles = n_tiles,
+                                                .tiles = tiles_of(t, first)});
   return launch_items(&l, items);
 }
 
 static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *t, int form,
                                    int64_t rows) {
   const conv_form *f = t->f;
-  const int64_t tiles = rows * t->tile_columns;
+  const int64_t n_tiles = rows * t->tile_columns;
   launch l;
   begin_winograd(&l, s, n, t);
   launch_args(&l, &(winograd_products_args){.factors = scratch_arg(0),
@@ -250,9 +244,9 @@ static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *
                                             .sums = scratch_arg(factor_floats(t, t->chunk)),
                                             .channels = f->channels,
                                             .n_outputs = f->outputs,
-                                            .tiles = tiles,
+                                            .n_tiles = n_tiles,
                                             .pitch = t->pitch});
-  size_t global[3] = {(size_t)ceil_div(tiles, BLOCK) * LOCAL_SIZE, (size_t)t->panels,
+  size_t global[3] = {(size_t)ceil_div(n_tiles, BLOCK) * LOCAL_SIZE, (size_t)t->panels,
                       (size_t)(f->groups * t->factors)},
          local[3] = {LOCAL_SIZE, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -261,30 +255,15 @@ static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *
 static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tiling *t, int64_t first,
                                       int64_t rows) {
   const conv_form *f = t->f;
-  const int64_t tiles = rows * t->tile_columns, items = f->groups * f->outputs * tiles;
+  const int64_t n_tiles = rows * t->tile_columns, items = f->groups * f->outputs * n_tiles;
   launch l;
   begin_winograd(&l, s, n, t);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l, &(winograd_tile_outputs_args){.x = buffer_arg(f->x),
+  launch_args(&l, &(winograd_tile_outputs_args){.images = images_of(f),
                                                 .sums = scratch_arg(factor_floats(t, t->chunk)),
-                                                .weight = buffer_arg(f->weight),
-                                                .bias = optional_arg(f->bias),
-                                                .out = buffer_arg(f->out),
                                                 .items = items,
-                                                .groups = f->groups,
-                                                .channels = f->channels,
-                                                .n_outputs = f->outputs,
-                                                .in_rows = f->dims[1].in,
-                                                .in_columns = f->dims[2].in,
-                                                .out_rows = f->dims[1].out,
-                                                .out_columns = f->dims[2].out,
-                                                .top = f->dims[1].padding,
-                                                .left = f->dims[2].padding,
-                                                .tile_rows = t->tile_rows,
-                                                .tile_columns = t->tile_columns,
-                                                .first_row = first,
-                                                .tiles = tiles,
-                                                .pitch = t->pitch});
+                                                .n_tiles = n_tiles,
+                                                .tiles = tiles_of(t, first)});
   launch_epilogue_of_part(&l, first + rows == t->rows);
   return launch_items(&l, items);
 }

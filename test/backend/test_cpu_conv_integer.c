@@ -89,7 +89,7 @@ static void fill(bool extremes) {
 }
 
 static void check_all(void) {
-  const kconv_dim one = dim(1, 1, 1, 0, 1);
+  const kconv_dim one = dim(1, 1, 1, 0, 1), line = dim(9, 1, 1, 0, 1);
   const conv_args forms[] = {
       {.images = 2,
        .groups = 1,
@@ -117,16 +117,17 @@ static void check_all(void) {
        .outputs = 1,
        .dims = {one, dim(12, 9, 1, 4, 1), dim(12, 8, 1, 3, 1)}},
       {.images = 0, .groups = 3, .channels = 1, .outputs = 2, .dims = {one, one, one}},
-      {.images = 1,
-       .groups = 1,
-       .channels = 129,
-       .outputs = 66,
-       .dims = {one, one, dim(9, 1, 1, 0, 1)}},
+      {.images = 1, .groups = 1, .channels = 129, .outputs = 66, .dims = {one, one, line}},
       {.images = 1,
        .groups = 1,
        .channels = 2,
        .outputs = 3,
        .dims = {dim(4, 3, 1, 2, 1), dim(5, 2, 2, 0, 1), dim(6, 3, 1, 1, 1)}},
+      {.images = 1, /* strides beyond what taps span */
+       .groups = 2,
+       .channels = 2,
+       .outputs = 3,
+       .dims = {dim(4, 2, 3, 1, 1), dim(23, 2, 5, 1, 3), dim(9, 3, 200000, 100000, 2)}},
       {.images = 70, .groups = 1, .channels = 8, .outputs = 4, .dims = {one, one, one}},
       {.images = 1,
        .groups = 1,

@@ -163,7 +163,12 @@ static void convolutions(void **state) {
   expect_bad(IR_OP_CONV, &c, "padding is -1, expected at least 0");
   c.padding = (ir_i32s)I32S(0, 0);
   expect_bad(IR_OP_CONV, &c, "out is F32 (2, 4, 4, 17), expected F32 (2, 4, 7, ?)");
-  c.bias = slot(DTYPE_F32, 1, 6);
+  c.x = slot(DTYPE_F32, 4, 2, 6, 9, 9), c.padding = (ir_i32s)I32S(INT32_MAX, 1 << 14);
+  expect_bad(IR_OP_CONV, &c,
+             "x with its padding is too large, expected at most 2251799813685247 elements");
+  c.padding = (ir_i32s)I32S(INT32_MAX, INT32_MAX);
+  expect_bad(IR_OP_CONV, &c, "x with its padding is too large");
+  c.x = x, c.padding = (ir_i32s)I32S(0, 0), c.bias = slot(DTYPE_F32, 1, 6);
   expect_bad(IR_OP_CONV, &c, "bias is F32 (6), expected F32 (4)");
   c.weight = slot(DTYPE_F32, 3, 4, 3, 3);
   expect_bad(IR_OP_CONV, &c, "weight has rank 3, expected 4 as x");
@@ -225,7 +230,10 @@ static void transposed_convolutions(void **state) {
              "groups is 4, expected a divisor of the weight's 6 channels");
   c.groups = 3;
   expect_bad(IR_OP_CONV_TRANSPOSE, &c, "bias is F32 (8), expected F32 (12)");
-  c.groups = 2, c.weight = slot(DTYPE_F32, 4, 8, 4, 3, 3);
+  c.groups = 2, c.bias = IR_NONE, c.stride = (ir_i32s)I32S(INT32_MAX, INT32_MAX);
+  c.x = slot(DTYPE_F32, 4, 2, 6, 9, 9);
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x with its padding is too large");
+  c.weight = slot(DTYPE_F32, 4, 8, 4, 3, 3);
   expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x has 6 channels, expected 8");
 }
 

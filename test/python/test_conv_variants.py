@@ -114,3 +114,14 @@ def test_depthwise_padding(forced, stride):
     module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
     (result,) = forced.run(module, x, "depthwise")
     np.testing.assert_allclose(result, module(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_places_beyond_ints(real_opencl):
+    """Padding and strides that kernels cannot count are refused by name; the CPU backend computes it."""
+    module, x = conv(2, 1, stride=(2**30, 1), padding=(2**31 - 1, 0), bias=False), torch.rand(1, 2, 6, 3)
+    program = clave.export(module, (x,), verify=False)
+    want = torch.zeros(1, 1, 5, 1)
+    want[0, 0, 2, 0] = (module.weight[0] * x[0, :, 1:4]).sum()
+    torch.testing.assert_close(clave.Session(program, "cpu")(x), want, rtol=1e-5, atol=1e-5)
+    with pytest.raises(clave.Error, match=r"over 2\^31 places of a dimension or more; node 0 \(conv"):
+        clave.Session(program, "opencl")(x)

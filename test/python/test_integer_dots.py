@@ -28,7 +28,7 @@ CPU = {level: {"CLAVE_DEVICE_CLASS": level} for level in ("portable", "avx2")}
 
 
 class Kinds(nn.Module):
-    """Tails of words, of outputs and of tiles, groups, strides, dilations, volumes, a kernel of many taps."""
+    """Tails of words, of outputs and of tiles, groups, strides (some beyond kernels), dilations, volumes, many taps."""
 
     # channels of x, the weight, how
     OF_PLANES = (
@@ -37,6 +37,7 @@ class Kinds(nn.Module):
         (6, (12, 2, 5, 5), {"groups": 3, "stride": (2, 3), "padding": 2}),
         (6, (6, 1, 3, 3), {"groups": 6, "padding": 1}),
         (6, (70, 6, 1, 2), {"padding": (0, 1)}),
+        (6, (9, 6, 2, 3), {"stride": (5, 7), "padding": (1, 3), "dilation": (3, 2)}),
         (1, (2, 1, 12, 11), {"padding": 6}),
     )
     OF_VOLUMES = (2, (5, 2, 3, 2, 3), {"stride": (2, 1, 1), "padding": (1, 0, 1)})

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/conv_integer_kernels.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -37,7 +38,7 @@ typedef struct integer_conv {
   int64_t positions;            /* that have cells; those of an image's planes */
   int64_t tiles, blocks, block; /* of positions; of outputs, so many each */
   bool from_x, by_group;        /* planes: x itself; laid out by each task */
-  const int32_t *begin;         /* (groups * outputs): what sums begin with */
+  int32_t *begin;               /* (groups * outputs): what sums begin with */
   const int64_t *tap_at;        /* (taps): from a position to what the tap sees */
   unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
 } integer_conv;
@@ -262,9 +263,10 @@ static void describe_planes(integer_conv *a) {
   a->from_x = true;
   int64_t last = 0;
   for (int i = 0; i < CONV_DIMS; i++) {
-    int64_t needed = (d[i].out - 1) * d[i].stride + (d[i].kernel - 1) * d[i].dilation + 1;
-    a->d[i].phases = d[i].kernel == 1 ? 1 : d[i].stride;
-    a->d[i].size = (needed + d[i].stride - 1) / d[i].stride;
+    int64_t span = (d[i].kernel - 1) * d[i].dilation + 1,
+            seen = (d[i].out - 1) * d[i].stride + span;
+    a->d[i].phases = least(span, d[i].stride); /* that taps meet */
+    a->d[i].size = ceil_div(seen, d[i].stride);
     a->plane *= a->d[i].phases * a->d[i].size;
     a->from_x = a->from_x && d[i].stride == 1 && d[i].padding == 0;
     last = last * a->d[i].size + d[i].out - 1;
@@ -282,13 +284,12 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
   a.k = p->channels * a.taps;
   if (p->images * p->groups * p->outputs * a.cells == 0) return a;
   describe_planes(&a);
-  a.tiles = (a.positions + TILE - 1) / TILE;
+  a.tiles = ceil_div(a.positions, TILE);
   a.by_group = p->groups > 1 && !a.from_x && p->channels * a.plane <= CACHED_BYTES;
   int64_t tasks = p->images * p->groups * a.tiles,
           wanted = a.by_group ? 1 : 2 * (int64_t)ctx->n_threads / tasks;
-  a.block = wanted > 1 ? (p->outputs + wanted - 1) / wanted : p->outputs;
-  a.block = (a.block + LEAST_BLOCK - 1) / LEAST_BLOCK * LEAST_BLOCK;
-  a.blocks = (p->outputs + a.block - 1) / a.block;
+  a.block = round_up(wanted > 1 ? ceil_div(p->outputs, wanted) : p->outputs, LEAST_BLOCK);
+  a.blocks = ceil_div(p->outputs, a.block);
   return a;
 }
 
@@ -339,14 +340,15 @@ static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) 
 }
 
 /* The bias, and what makes up for bytes that are 128 more or less. */
-static void find_begin(const integer_conv *a, int32_t *begin) {
+static void find_begin(void *ctx, int64_t begin, int64_t end) {
+  const integer_conv *a = ctx;
   const conv_args *p = a->p;
   const signed char *weight = p->weight;
   int shift = shift_of(a);
-  for (int64_t o = 0; o < p->groups * p->outputs; o++) {
+  for (int64_t o = begin; o < end; o++) {
     int32_t sum = 0;
     for (int64_t k = 0; k < a->k && shift; k++) sum += weight[o * a->k + k];
-    begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * shift * sum;
+    a->begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * shift * sum;
   }
 }
 
@@ -358,11 +360,12 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   char *memory = ctx->scratch(ctx->pool, s.all);
   if (!memory) return false;
   int64_t *tap_at = (int64_t *)(void *)(memory + s.taps);
-  find_begin(&a, (int32_t *)(void *)memory);
   find_taps(&a, tap_at);
-  a.begin = (const int32_t *)(void *)memory;
+  a.begin = (int32_t *)(void *)memory;
   a.tap_at = tap_at;
   a.planes = (unsigned char *)memory + s.planes;
+  ctx->parallel_for(ctx->pool, p->groups * p->outputs, BYTES_PER_TASK / (a.k + 1) + 1, find_begin,
+                    &a);
   if (!a.from_x && !a.by_group)
     ctx->parallel_for(ctx->pool, p->images * p->groups * p->channels,
                       BYTES_PER_TASK / (a.plane + 1) + 1, lay_out_channels, &a);

@@ -1,0 +1,10 @@
+#ifndef BACKEND_OPENCL_POINTWISE_H
+#define BACKEND_OPENCL_POINTWISE_H
+
+#include "backend/opencl/opencl.h"
+#include "ops/conv.h"
+
+bool pointwise_usable(cl_recorder *s, const conv_form *f);
+clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
+
+#endif

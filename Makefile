@@ -270,7 +270,7 @@ install: all ## library, headers, tool, manual pages, pkg-config and CMake files
 uninstall: $(PAGES) ## removes what make install has put there
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@[ ! -d $(DESTDIR)$(LIBDIR)/cmake/clave ] || rmdir $(DESTDIR)$(LIBDIR)/cmake/clave
-	@for d in clave/delegate/executorch clave/delegate clave/include clave; do [ ! -d $(DESTDIR)$(PREFIX)/share/$$d ] || rmdir $(DESTDIR)$(PREFIX)/share/$$d; done
+	@for d in clave/delegate/executorch clave/delegate clave/include clave; do [ ! -d $(DESTDIR)$(PREFIX)/share/$$d ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/share/$$d; done
 dist: ## the sources of the last commit: build/clave-VERSION.tar.gz
 	@mkdir -p $(BUILD)
 	git archive --format=tar --prefix=clave-$(VERSION)/ HEAD | gzip -n9 > $(BUILD)/clave-$(VERSION).tar.gz

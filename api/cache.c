@@ -24,6 +24,26 @@ clave_status cache_folder(const char *given, char **out) {
   return NULL;
 }
 
+/* Libraries that Python's clave.executorch built, each in a folder of its own. Adds to both. */
+static void visit_libraries(const char *folder, bool removes, uint64_t *bytes, uint64_t *files) {
+  static const char stem[] = "executorch-";
+  folder_entry *entries;
+  size_t n;
+  clave_status st = folder_list_folders(folder, &entries, &n);
+  for (size_t i = 0; !st && i < n; i++) {
+    const bool is_one = strncmp(entries[i].name, stem, sizeof stem - 1) == 0;
+    char *path = is_one ? path_join(folder, entries[i].name) : NULL;
+    uint64_t its_bytes = 0, its_files = 0;
+    if (path && removes) (void)folder_remove(path, &its_bytes);
+    if (path && !removes) folder_measure(path, &its_bytes, &its_files);
+    free(path);
+    *bytes += its_bytes;
+    *files += its_files;
+  }
+  if (!st) folder_list_free(entries, n);
+  status_free(st);
+}
+
 clave_status clave_cache_get_info(clave_cache_info *info) {
   static _Thread_local char shown[4096]; /* the path of the thread's last call */
   clave_cache_info own = {0};
@@ -33,6 +53,7 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
   clave_status st = folder ? cache_info(folder, &stats) : NULL;
   uint64_t tables = 0;
   if (!st && folder) tuning_measure(folder, &stats.bytes, &tables);
+  if (!st && folder) visit_libraries(folder, false, &stats.bytes, &stats.files);
   if (!st && folder && strlen(folder) < sizeof shown) {
     strcpy(shown, folder);
     own = (clave_cache_info){.path = shown,
@@ -48,11 +69,14 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
 clave_status clave_serve_builds(int socket) { return opencl_serve_builds(socket); }
 
 clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {
-  uint64_t removed = 0;
+  uint64_t removed = 0, files = 0;
   char *folder;
   TRY(cache_folder(NULL, &folder));
   clave_status st = folder ? cache_trim(folder, max_bytes, &removed) : NULL;
-  if (folder && max_bytes == 0) removed += tuning_remove(folder);
+  if (folder && max_bytes == 0) {
+    removed += tuning_remove(folder);
+    visit_libraries(folder, true, &removed, &files);
+  }
   free(folder);
   if (removed_bytes) *removed_bytes = removed;
   return st;

@@ -110,8 +110,9 @@ typedef struct backend_vtable {
    * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
   clave_status (*buffer_adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
                                memory_start *place, buffer **out);
-  /* (optional) A buffer over a dma-buf of `bytes`; `fd` stays the caller's. UNSUPPORTED: the device
-   * cannot. Commands may use it from acquire to release, which are called for each run. */
+  /* (optional where runs_on_host) A buffer over a dma-buf of `bytes`; `fd` stays the caller's.
+   * UNSUPPORTED: the device cannot. Commands may use it from acquire to release, which are called
+   * for each run. */
   clave_status (*buffer_import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
   clave_status (*acquire)(stream *s, buffer *imported);
   clave_status (*release)(stream *s, buffer *imported);

@@ -34,8 +34,14 @@ static bool may_be_asked(mode_t mode) {
   return !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
 }
 
-static bool is_dma_buf(int fd) {
+/* Where its files do not tell: caches are brought up to date for that. */
+static bool answers_as_dma_buf(int fd) {
   return synchronise(fd, SYNC_READ) == 0 && synchronise(fd, SYNC_READ | SYNC_END) == 0;
+}
+
+static bool is_among_dma_bufs(int fd) {
+  struct statfs files;
+  return fstatfs(fd, &files) == 0 && files.f_type == DMA_BUF_FILES;
 }
 
 static bool cannot_shrink(int fd) {
@@ -44,12 +50,9 @@ static bool cannot_shrink(int fd) {
 }
 
 static clave_status find_kind(int fd, const struct stat *s, dma_buf *out) {
-  struct statfs files;
-  out->is_synchronised = may_be_asked(s->st_mode) && is_dma_buf(fd);
-  if (out->is_synchronised) {
-    out->is_distinct = fstatfs(fd, &files) == 0 && files.f_type == DMA_BUF_FILES;
-    return NULL;
-  }
+  out->is_distinct = is_among_dma_bufs(fd);
+  out->is_synchronised = out->is_distinct || (may_be_asked(s->st_mode) && answers_as_dma_buf(fd));
+  if (out->is_synchronised) return NULL;
   out->is_distinct = true;
   if (S_ISREG(s->st_mode) && cannot_shrink(fd)) return NULL;
   return INVALID(

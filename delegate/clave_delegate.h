@@ -141,7 +141,8 @@ typedef struct clave_delegate_graph {
   uint32_t n_tensors;
   const clave_delegate_node *nodes;
   uint32_t n_nodes;
-  /* Of plugins behind the first release; not read in questions. initial: (n_tensors) first values,
+  /* Not in the first version of this struct: a plugin that knows that alone ignores these. Nor are
+   * they read in questions. initial: (n_tensors) first values,
    * row-major, borrowed or copied as constants are, of states without open dimensions; NULL
    * elsewhere, and for all: zeros. updates: at most one for each state. */
   const void *const *initial;

@@ -64,8 +64,8 @@ typedef struct clave_cache_info {
 } clave_cache_info;
 CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
     CLAVE_CHECK; /* path valid until the next call */
-/* Removes least recently used binaries until at most max_bytes are left (0: all, and tuning
- * tables). */
+/* Removes least recently used binaries until at most max_bytes are left (0: all, tuning tables, and
+ * libraries that Python's clave.executorch built). */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
 /* Where a driver builds one kernel at a time (PoCL), the library starts child processes for it: the
  * command line tool, found beside the library or as CLAVE_HELPER says (a path, or "off"). This is

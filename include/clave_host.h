@@ -64,8 +64,9 @@ CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timin
  * (clave_device_info.extensions), and runs acquire and release it. One that runs on the host, the
  * CPU backend or an OpenCL driver of the CPU, gets it mapped, with DMA_BUF_IOCTL_SYNC around each
  * run. Another device is UNSUPPORTED. A run does not wait for other devices that still write or
- * read the memory: the caller does, before it begins (poll the descriptor, or a fence). Nothing
- * does while the CPU backend answers for the device (clave_session_options.warm_up). */
+ * read the memory: the caller does, before it begins (poll the descriptor, or a fence). While the
+ * CPU backend answers for the device (clave_session_options.warm_up) no dma-buf is bound: INVALID.
+ */
 
 /* As clave_session_bind_input, from `fd`, which stays the caller's and may be closed when this
  * returns; the memory is held until the input is set or bound again. fd -1: no input. shape: dtype

@@ -273,8 +273,8 @@ bool Settings::operator==(const Settings &o) const {
          shares_state == o.shares_state;
 }
 
-// A method begins with its first state each time that it is loaded, but for state that it shares
-// with methods that are still there.
+// A method begins with its first state each time that it is loaded. Where methods share state, all
+// of it stays, their own too, while one of them is there.
 static bool takes(Instance &instance, const std::string &method) {
   if (!instance.settings.shares_state && instance.left.count(method)) return false;
   return instance.methods.insert(method).second;
@@ -308,8 +308,7 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
 
 void leave_instance(Instance &instance, const std::string &method) {
   std::lock_guard<std::mutex> lock(registry().mutex);
-  instance.methods.erase(method);
-  instance.left.insert(method);
+  instance.left.insert(instance.methods.extract(method));  // needs no memory: a destructor asks
 }
 
 }  // namespace clave

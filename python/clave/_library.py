@@ -56,6 +56,16 @@ class DeviceInfo(Info):
     ]
 
 
+class CacheInfo(Info):
+    """clave_cache_info."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("path", C.c_char_p),
+        *((name, C.c_uint64) for name in ("bytes", "files", "limit_bytes", "tables")),
+    ]
+
+
 class TensorInfo(Info):
     """clave_tensor_info."""
 
@@ -323,6 +333,7 @@ _OUT = C.POINTER(C.c_void_p)
 _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_devices_count": (C.POINTER(C.c_int),),
     "clave_devices_get": (C.c_int, C.POINTER(DeviceInfo)),
+    "clave_cache_get_info": (C.POINTER(CacheInfo),),
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),

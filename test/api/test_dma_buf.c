@@ -3,10 +3,13 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clave_builder.h"
@@ -70,6 +73,28 @@ static shared new_shared(void) {
 static void free_shared(shared *s) {
   munmap(s->data, BYTES);
   close(s->fd);
+}
+
+/* What the kernel is asked of shared memory, which is a dma-buf while this is on. */
+static struct {
+  bool is_on;
+  int fail_at; /* the call that fails, from 1; 0: none */
+  int calls, begun, ended;
+} kernel;
+
+/* In place of the C library's. */
+int ioctl(int fd, unsigned long request, ...) {
+  uint64_t flags;
+  va_list more;
+  va_start(more, request);
+  void *what = va_arg(more, void *);
+  va_end(more);
+  if (request != _IOW('b', 0, uint64_t)) return (int)syscall(SYS_ioctl, fd, request, what);
+  if (!kernel.is_on) return errno = ENOTTY, -1;
+  if (++kernel.calls == kernel.fail_at) return errno = EIO, -1;
+  memcpy(&flags, what, sizeof flags);
+  *(flags & 4 ? &kernel.ended : &kernel.begun) += 1;
+  return 0;
 }
 
 static int count_descriptors(void) {
@@ -265,7 +290,7 @@ static void test_observed(void **state) {
   free_shared(&x), free_shared(&y);
 }
 
-/* ---------------------------------------------------------------- what is refused */
+/* ---------------------------------------------------------------- the host's access */
 
 static void expect_status(clave_status st, clave_code code, const char *part) {
   assert_int_equal(clave_status_code(st), code);
@@ -273,6 +298,53 @@ static void expect_status(clave_status st, clave_code code, const char *part) {
     fail_msg("%s: no '%s'", clave_status_message(st), part);
   clave_status_free(st);
 }
+
+static bool is_set(void *ctx) { return *(bool *)ctx; }
+
+/* Each run begins and ends it, once for what is mapped, whatever becomes of the run; the device
+ * does what it imports. */
+static void test_synchronised(void **state) {
+  (void)state;
+  static float want[2][2 * WIDTH + 1];
+  const struct {
+    bool is_cancelled;
+    int fail_at, begun, ended;
+  } runs[] = {
+      {false, 0, 2, 2}, {true, 0, 2, 2}, {false, 2, 1, 1}, {false, 3, 2, 1}, {false, 0, 2, 2}};
+  bool cancels = false;
+  shared x = new_shared(), y = new_shared();
+  const clave_tensor shape = shape_of(2, NULL);
+  const clave_session_options options = {
+      .size = sizeof options, .cancel = is_set, .cancel_ctx = &cancels};
+  clave_session *s;
+  fill(x.data, 2, 1);
+  compute(x.data, 2, want[0], want[1]);
+  good(clave_session_create(program, device, &options, &s));
+  kernel.is_on = true;
+  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
+  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    kernel.fail_at = imports() ? 0 : runs[i].fail_at;
+    kernel.calls = kernel.begun = kernel.ended = 0;
+    cancels = runs[i].is_cancelled;
+    clave_status st = clave_session_run(s, NULL);
+    if (cancels)
+      expect_status(st, CLAVE_INVALID, "cancelled");
+    else if (kernel.fail_at)
+      expect_status(st, CLAVE_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
+    else
+      good(st);
+    assert_int_equal(kernel.begun, imports() ? 0 : runs[i].begun);
+    assert_int_equal(kernel.ended, imports() ? 0 : runs[i].ended);
+  }
+  expect_near(y.data, want[0], 2);
+  assert_int_equal(count_of("stub_violations"), 0);
+  clave_session_destroy(s);
+  memset(&kernel, 0, sizeof kernel);
+  free_shared(&x), free_shared(&y);
+}
+
+/* ---------------------------------------------------------------- what is refused */
 
 static void test_refused(void **state) {
   (void)state;
@@ -375,8 +447,8 @@ static int run_on(const char *name) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_results),           cmocka_unit_test(test_bound_again),
       cmocka_unit_test(test_results_on_inputs), cmocka_unit_test(test_observed),
-      cmocka_unit_test(test_refused),           cmocka_unit_test(test_outputs_apart),
-      cmocka_unit_test(test_unbound),
+      cmocka_unit_test(test_synchronised),      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_outputs_apart),     cmocka_unit_test(test_unbound),
   };
   device_name = name;
   good(clave_device_open(name, NULL, &device));

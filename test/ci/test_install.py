@@ -129,10 +129,11 @@ def test_other_shells_know_every_flag(installed, tables):
 
 
 def test_uninstall_leaves_nothing(installed):
-    kept = installed[0] / "usr/lib/x86/other"
-    kept.write_text("not ours")
+    kept = ["lib/x86/other", "share/clave/other"]
+    for name in kept:
+        (installed[0] / "usr" / name).write_text("not ours")
     make("uninstall", *installed[1])
-    assert files(installed[0] / "usr") == ["lib/x86/other"]
+    assert files(installed[0] / "usr") == kept
     assert not (installed[0] / "usr/lib/x86/cmake/clave").exists()
 
 

@@ -343,8 +343,16 @@ def test_cache(tool, program, inputs, tmp_path):
     assert c["files"] > 0 and c["bytes"] > 0 and c["path"].startswith(str(folder))
     assert json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))["removed_bytes"] >= 0
     assert json.loads(tool.good("cache", "--json", env=env))["files"] == c["files"]
+    library = folder / "executorch-0123456789abcdef/libclave_executorch.so"  # as Python builds them
+    library.parent.mkdir(mode=0o700)
+    library.write_bytes(b"library" * 1000)
+    with_library = json.loads(tool.good("cache", "--json", env=env))
+    assert (with_library["files"], with_library["bytes"]) == (c["files"] + 1, c["bytes"] + 7000)
+    tool.good("cache", "--max-mb", "100", env=env)
+    assert library.exists()
     assert "removed" in tool.good("cache", "--clear", env=env)
     assert json.loads(tool.good("cache", "--json", env=env))["files"] == 0
+    assert not library.parent.exists()
     assert json.loads(tool.good("cache", "--json", env={"CLAVE_CACHE_DIR": "off"}))["path"] is None
 
 

@@ -5,6 +5,8 @@ carry, by a C++ compiler, once, and kept in clave's cache folder."""
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes as C
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -14,10 +16,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from clave._library import library_folder
+from clave._library import CacheInfo, call, library_folder
 from clave.errors import Code, Error
 from clave.version import VERSION
 
@@ -93,37 +94,39 @@ def _package_of_executorch() -> Path | None:
 def _key(script: Path, *more: str | None) -> str:
     """Of all that decides what is built, and of where it finds its libraries."""
     h = hashlib.sha256(repr((VERSION, os.environ.get("CXX"), os.environ.get("CXXFLAGS"), *more)).encode())
-    for path in sorted(script.parent.iterdir()):
+    ours = script.parents[2]
+    for path in [*sorted(script.parent.iterdir()), ours / "delegate/clave_delegate.h", ours / "include/clave.h"]:
         h.update(path.read_bytes())
     return h.hexdigest()[:16]
 
 
 def _folder(key: str) -> Path:
     """A folder that this user alone writes to: in the cache, or for this process alone."""
-    for cache in _caches():
+    cache = _cache()
+    if cache is not None:
         made = cache / f"executorch-{key}"
-        try:
-            made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            continue
-        about = made.stat()
-        if about.st_uid == os.geteuid() and not about.st_mode & 0o022 and os.access(made, os.W_OK):
-            return made
+        with contextlib.suppress(OSError):
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made.mkdir(mode=0o700, exist_ok=True)
+            if _is_private(cache) and _is_private(made) and ((made / NAME).exists() or os.access(made, os.W_OK)):
+                return made
     own = tempfile.mkdtemp(prefix="clave-executorch-")
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return Path(own)
 
 
-def _caches() -> Iterator[Path]:
-    given = os.environ.get("CLAVE_CACHE_DIR")
-    if given == "off":
-        return
-    if given:
-        yield Path(given)
-        return
-    home = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("HOME", "") and f"{os.environ['HOME']}/.cache")
-    if home:
-        yield Path(home) / "clave"
+def _cache() -> Path | None:
+    """The library's; None: there is none, or it cannot be read."""
+    info = CacheInfo()
+    with contextlib.suppress(Error):
+        call("clave_cache_get_info", C.byref(info))
+    return Path(os.fsdecode(info.path)) if info.path else None
+
+
+def _is_private(folder: Path) -> bool:
+    """As the library's folder_is_private."""
+    about = folder.stat()
+    return about.st_uid == os.geteuid() and not about.st_mode & 0o022
 
 
 def _build(command: list[str], made: Path, libraries: str) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ROOT
@@ -50,11 +51,15 @@ def run(package, **more):
 
 @pytest.mark.by_turn(22)
 def test_built_once_from_the_sources_of_a_package(package):
-    """At the first import, into the cache; then it is there. Other flags are another library; "off" keeps none."""
-    first, again = run(package), run(package)
-    assert first.returncode == again.returncode == 0, first.stderr[-3000:] + again.stderr[-3000:]
+    """At the first import, into the cache, by two processes at once, too; then it is there; "off" keeps none."""
+    with ThreadPoolExecutor(2) as pool:
+        first, beside = pool.map(run, [package] * 2)
+    again = run(package)
+    for done in (first, beside, again):
+        assert done.returncode == 0, done.stderr[-3000:]
     built = list(package[1].glob(f"executorch-*/{LIBRARY}"))
     assert len(built) == 1 and f"from {built[0]}" in first.stdout and f"from {built[0]}" in again.stdout
+    assert f"from {built[0]}" in beside.stdout
     assert f"note: building {LIBRARY} for ExecuTorch 1.5" in first.stderr and "note:" not in again.stderr
     assert [f.name for f in built[0].parent.iterdir()] == [LIBRARY]
     other = run(package, CLAVE_CACHE_DIR="off", TMPDIR=str(package[0]))
@@ -91,6 +96,18 @@ def test_without_a_compiler(package):
     assert f"clave: note: .pte files can be made here, but not run: {why}" in done.stderr
     assert done.returncode == 1 and done.stderr.strip().endswith(f"clave.errors.Error: {why}"), done.stderr
     assert not list(package[1].glob("*/*"))
+
+
+@pytest.mark.by_turn(11)
+@pytest.mark.parametrize("which", ["", "executorch-*"])
+def test_a_cache_that_others_write_to_is_not_used(package, which):
+    """Neither the cache nor the library's folder in it: it is built for the process alone."""
+    cache, more = package[1], {"CXX": str(package[0] / "none"), "TMPDIR": str(package[0])}
+    assert f"once, in {cache}/executorch-" in run(package, **more).stderr
+    for folder in cache.glob(which) if which else [cache]:
+        folder.chmod(0o777)
+    said = run(package, **more).stderr
+    assert f"in {package[0]}/clave-executorch-" in said and f"in {cache}" not in said
 
 
 @pytest.mark.by_turn(22)

@@ -59,7 +59,8 @@ def merged(before, rows):
     """Lines of a table in which those that were measured anew stand in the place of those of the same first cell."""
     if before[0] != rows[0]:
         raise SystemExit(f"--rows: the table on the page has other columns, measure it whole: {before[0]}")
-    if len(rows) < 3:
+    is_line = [line.startswith("|") for line in rows]
+    if not any(all(is_line[i - 2 : i + 1]) for i in range(2, len(rows))):  # behind a table's head
         raise SystemExit("--rows: no row has such a name")
     title = lambda line: line.split(" | ")[0]
     anew = {}

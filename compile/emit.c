@@ -142,9 +142,13 @@ static void write_packed(const emitter *e, text *to) {
     write_string(to, packed_level(p));
     text_printf(to, ", model_forms + %zu, %zu},\n", p->offset, p->form->bytes);
   }
-  text_puts(to, "};\nstatic const char packed_for[] = \"");
-  packed_write_levels(l, to);
-  text_puts(to, "\";\n\n");
+  text levels = {0}; /* a file says which: any printable text */
+  packed_write_levels(l, &levels);
+  text_puts(to, "};\nstatic const char packed_for[] = ");
+  write_string(to, levels.data ? levels.data : "");
+  text_puts(to, ";\n\n");
+  to->failed |= levels.failed;
+  text_free(&levels);
 }
 
 static size_t memory_bytes(const emitter *e) {

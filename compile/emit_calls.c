@@ -118,17 +118,6 @@ static void write_calls(emitter *e, const recording *r, const int *forms, const 
   }
 }
 
-static size_t scratch_of(const recording *r) {
-  int n;
-  size_t most = 0;
-  const cpu_command *c = cpu_recorded_commands(r, &n);
-  for (int i = 0; i < n; i++) {
-    const size_t bytes = cpu_command_scratch(&c[i], 1);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
 /* ---------------------------------------------------------------- forms */
 
 static clave_status add_form(form_list *l, const constant_form *f, int *number, bool *is_new) {
@@ -161,7 +150,7 @@ static clave_status emit_form(emitter *e, const constant_form *f, int number) {
   }
   (void)snprintf(call, sizeof call, "model_form(m, %d", number);
   write_calls(e, f->fill, NULL, call, &e->pack);
-  e->form_bytes += plan_aligned(scratch_of(f->fill));
+  e->form_bytes += plan_aligned(plan_scratch(f->fill, NULL));
   return NULL;
 }
 
@@ -199,7 +188,7 @@ clave_status emit_function(emitter *e, const command *c, const char *name, const
               parameters);
   write_node(e, c->instruction, &e->functions);
   text_puts(&e->functions, ")) return;\n");
-  const size_t scratch = scratch_of(c->recorded);
+  const size_t scratch = plan_scratch(c->recorded, NULL);
   if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
   e->copy = c;
   write_calls(e, c->recorded, forms, "model_call(m", &e->functions);

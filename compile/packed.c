@@ -55,6 +55,14 @@ static bool is_for_cpus(const compile_plan *k, const program_form *p) {
   return strncmp(p->layout, own, (size_t)(level - own)) == 0;
 }
 
+/* "" or what is wrong with what a file gives for f. A processor that is not known here may read
+ * forms of any size. */
+static const char *find_damage(const program_form *p, const constant_form *f) {
+  const size_t bytes = plan_scratch(f->fill, level_of(p->layout));
+  if (bytes && bytes != p->bytes) return "size";
+  return program_form_is_whole(p) ? "" : "hash";
+}
+
 static clave_status append(packed_list *l, int number, const program_form *p) {
   if (!array_reserve(&l->items, &l->capacity, l->n + 1, sizeof *l->items))
     return status_no_memory();
@@ -63,10 +71,11 @@ static clave_status append(packed_list *l, int number, const program_form *p) {
   return NULL;
 }
 
-static void tell_damaged(const compile_plan *k, const compile_options *o, const program_form *p) {
+static void tell_damaged(const compile_plan *k, const compile_options *o, const program_form *p,
+                         const char *why) {
   text t = {0};
-  text_printf(&t, "the packed form of constant '%.100s' for '%s' is damaged (hash): it is left out",
-              k->prog->ir.constants.items[p->constant].name, p->layout);
+  text_printf(&t, "the packed form of constant '%.100s' for '%s' is damaged (%s): it is left out",
+              k->prog->ir.constants.items[p->constant].name, p->layout, why);
   if (o->message && !t.failed) o->message(o->ctx, t.data);
   text_free(&t);
 }
@@ -84,8 +93,9 @@ clave_status packed_add(const compile_plan *k, const compile_options *o, int num
     const program_form *p = &k->prog->forms[i];
     const bool is_here = strcmp(p->layout, k->cpu->info.forms) == 0;
     if (!is_of(p, f) || !is_for_cpus(k, p) || (is_here && *is_own)) continue;
-    if (!program_form_is_whole(p)) {
-      tell_damaged(k, o, p);
+    const char *why = find_damage(p, f);
+    if (*why) {
+      tell_damaged(k, o, p, why);
       continue;
     }
     TRY(append(to, number, p));
@@ -107,7 +117,8 @@ void packed_write_levels(const packed_list *l, text *to) {
     if (is_first(l, i)) text_printf(to, "%s%s", i ? ", " : "", packed_level(&l->items[i]));
 }
 
-static clave_status append_bytes(const packed_list *l, file_writer *w) {
+static clave_status append_bytes(const void *list, file_writer *w) {
+  const packed_list *l = list;
   for (size_t i = 0; i < l->n; i++) {
     TRY(file_writer_append(w, l->items[i].form->data, l->items[i].form->bytes));
     TRY(file_writer_pad(w, MEMORY_ALIGNMENT));
@@ -116,10 +127,5 @@ static clave_status append_bytes(const packed_list *l, file_writer *w) {
 }
 
 clave_status packed_write(const packed_list *l, const char *path) {
-  file_writer *w;
-  TRY(file_writer_create(path, &w));
-  clave_status st = append_bytes(l, w);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
-  return st;
+  return plan_write(path, append_bytes, l);
 }

@@ -13,6 +13,17 @@ enum { ALIGNMENT = MEMORY_ALIGNMENT };
 
 size_t plan_aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
+size_t plan_scratch(const recording *r, const char *level) {
+  int n;
+  size_t most = 0;
+  const cpu_command *c = cpu_recorded_commands(r, &n);
+  for (int i = 0; i < n; i++) {
+    const size_t bytes = cpu_command_scratch(&c[i], 1, level);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
 /* ---------------------------------------------------------------- sizes */
 
 const compile_dim *plan_find_dim(const compile_options *o, const char *name) {
@@ -210,7 +221,8 @@ void plan_keep_weights(compile_plan *k, const bool *wanted) {
   k->weight_bytes = end;
 }
 
-static clave_status append_weights(const compile_plan *k, file_writer *w) {
+static clave_status append_weights(const void *plan, file_writer *w) {
+  const compile_plan *k = plan;
   for (uint32_t i = 0; i < k->n_weights; i++) {
     buffer *b;
     TRY(constant_store_get(k->constants, k->weights[i], &b));
@@ -221,9 +233,14 @@ static clave_status append_weights(const compile_plan *k, file_writer *w) {
 }
 
 clave_status plan_write_weights(const compile_plan *k, const char *path) {
+  return plan_write(path, append_weights, k);
+}
+
+clave_status plan_write(const char *path, clave_status (*append)(const void *of, file_writer *w),
+                        const void *of) {
   file_writer *w;
   TRY(file_writer_create(path, &w));
-  clave_status st = append_weights(k, w);
+  clave_status st = append(of, w);
   if (!st) st = file_writer_commit(w);
   file_writer_destroy(w);
   return st;

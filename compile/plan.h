@@ -2,6 +2,7 @@
 #define COMPILE_PLAN_H
 /* A method as it is printed: its schedule for fixed sizes on the CPU backend, and where in the
  * compiled program's memory its blocks lie. */
+#include "base/file.h"
 #include "compile/compile.h"
 #include "interp/executable.h"
 
@@ -44,8 +45,14 @@ void plan_destroy(compile_plan *k); /* takes half-built ones */
 void plan_keep_weights(compile_plan *k, const bool *wanted);
 /* The weights as the executable maps them: weight_bytes. */
 clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_CHECK;
+/* A file of what `append` appends; none where it fails. */
+clave_status plan_write(const char *path, clave_status (*append)(const void *of, file_writer *w),
+                        const void *of) STATUS_CHECK;
 /* Bytes as they are taken of a buffer. */
 size_t plan_aligned(size_t bytes);
+/* The scratch memory of a recording's commands, one after the other, on one thread; level: as
+ * cpu_command_scratch has it. */
+size_t plan_scratch(const recording *r, const char *level);
 /* How many inputs a compiled program has: scalar ones are fixed. */
 uint32_t compiled_inputs(const compile_plan *k);
 /* Whether the method is one of those that are compiled. */

@@ -138,12 +138,13 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   return NULL;
 }
 
-size_t cpu_command_scratch(const cpu_command *c, int n_threads) {
+size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *level) {
   const kernel_context ctx = {.n_threads = n_threads};
   size_t most = 0;
   for (int kind = KIND_PORTABLE; c->k->scratch && kind <= KIND_ALL; kind++) {
     cpu_pretend((cpu_kind)kind);
-    const size_t bytes = c->k->scratch(&ctx, c->args);
+    const bool counts = !level || strcmp(cpu_level_name(), level) == 0;
+    const size_t bytes = counts ? c->k->scratch(&ctx, c->args) : 0;
     if (bytes > most) most = bytes;
   }
   cpu_pretend(KIND_OWN);

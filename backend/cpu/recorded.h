@@ -21,8 +21,9 @@ typedef struct cpu_command {
 
 /* (n), borrowed; in the order in which they run. */
 const cpu_command *cpu_recorded_commands(const recording *r, int *n);
-/* The scratch memory of a command that n_threads run: the most that it takes on any processor. */
-size_t cpu_command_scratch(const cpu_command *c, int n_threads);
+/* The scratch memory of a command that n_threads run: the most that it takes on any processor, or
+ * on those of a level (cpu_level_name), of which 0 may also say that none is known here. */
+size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *level);
 char *cpu_buffer_data(const buffer *b);
 
 #endif

@@ -51,18 +51,22 @@ static size_t scratch_of_kind(const kernel_context *ctx, const void *args) {
   return (size_t)(cpu_has_avx512() ? 100 : cpu_has_avx2() ? 300 : 200) * (size_t)ctx->n_threads;
 }
 
-/* The most of all kinds, whichever has it. */
+/* The most of all kinds, whichever has it, or what those of a level take. */
 static void test_scratch_memory(void **state) {
   (void)state;
   const kernel_desc k = {.name = "some", .scratch = scratch_of_kind}, none = {.name = "none"};
   const cpu_command c = {.k = &k}, other = {.k = &none};
 #if KERNEL_X86
-  assert_int_equal(cpu_command_scratch(&c, 1), 300);
-  assert_int_equal(cpu_command_scratch(&c, 2), 600);
+  assert_int_equal(cpu_command_scratch(&c, 1, NULL), 300);
+  assert_int_equal(cpu_command_scratch(&c, 2, NULL), 600);
+  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64"), 200);
+  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx2"), 300);
+  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx512"), 100);
+  assert_int_equal(cpu_command_scratch(&c, 1, "aarch64"), 0);
 #else
-  assert_int_equal(cpu_command_scratch(&c, 1), 200);
+  assert_int_equal(cpu_command_scratch(&c, 1, NULL), 200);
 #endif
-  assert_int_equal(cpu_command_scratch(&other, 1), 0);
+  assert_int_equal(cpu_command_scratch(&other, 1, NULL), 0);
 }
 
 int main(void) {

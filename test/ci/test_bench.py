@@ -87,6 +87,7 @@ HEAD = ["| model, device | ms | more |", "|---|---|---|"]
     [
         (["| model, device | s | more |", "|---|---|---|", "| UNet, cpu | 1 | 2 |"], "has other columns"),
         (HEAD, "no row has such a name"),
+        ([*HEAD, "", *HEAD, "", "![sizes](sweeps.svg)"], "no row has such a name"),
         ([*HEAD, "| VGG, cpu | 1 | 2 |"], "no such rows, measure it whole: | VGG, cpu | 1 | 2 |"),
     ],
 )

@@ -206,7 +206,7 @@ def test_table(bench, args, table, name):
     args.device, table = "cpu", getattr(bench.table, table)
     lines = bench.table.bench_table(table, args, [name], small=True, turns=2)
     if lines == [bench.table.NO_BF16]:
-        return
+        pytest.skip(bench.table.NO_BF16)
     (row,) = [bench.bounds.cells(line) for line in lines[2:]]
     assert len(row) == len(bench.bounds.cells(lines[0])) and row[0] == f"{name}, cpu"
     assert float(row[1]) > 0 and float(row[2].split()[0]) > 0

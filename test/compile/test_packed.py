@@ -1,9 +1,11 @@
 """Packed weights in executables: read where they lie on processors that they are packed for, made anew on others, with
 the same bits; and without the plain weights beside them."""
 
+import ctypes.util
 import os
 import pathlib
 import re
+import struct
 import subprocess
 
 import pytest
@@ -45,10 +47,10 @@ def sources(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def sizes(model):
-    """bytes of packed forms in the program, and of weights."""
-    found = re.findall(r'^  \{\d+, "[^"]+", model_forms \+ (\d+), (\d+)\}', model.read_text(), re.M)
-    return [int(n) for _, n in found]
+def sizes(model, level='[^"]+'):
+    """Bytes of packed forms in the program, of those of a level or of all."""
+    found = re.findall(rf'^  \{{\d+, "{level}", model_forms \+ \d+, (\d+)\}}', model.read_text(), re.M)
+    return [int(n) for n in found]
 
 
 def is_right(exe, program, args, **more):
@@ -104,9 +106,7 @@ def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
 def test_processors_of_two_levels(builder, tmp_path, at_less, net):
     """A file that is packed for both: each takes its own."""
     program, args = net
-    for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
-        at_less(less)
-        assert command("convert", a, b, "--pack", "cpu").returncode == 0
+    packed_for_both(tmp_path, at_less, program)
     folder = emit(tmp_path / CONVERTED, tmp_path / "c")
     text = (folder / "model.c").read_text()
     levels = re.findall(r'^  \{(\d+), "([^"]+)", model_forms', text, re.M)
@@ -181,9 +181,7 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
 @needs_levels
 def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
     program, args = net
-    for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
-        at_less(less)
-        assert command("convert", a, b, "--pack", "cpu").returncode == 0
+    packed_for_both(tmp_path, at_less, program)
     file = bytearray((tmp_path / CONVERTED).read_bytes())
     section = file.index(b"FORM")  # its entry: docs/format.md
     for i in range(int.from_bytes(file[section + 8 : section + 16], "little"), len(file)):
@@ -194,6 +192,64 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
     assert "is damaged (hash): it is left out" in r.stderr and "is damaged (hash): it is packed anew" in r.stderr
     assert LESS not in re.search(r'packed_for\[\] = "(.*)"', (tmp_path / "c/model.c").read_text()).group(1)
     assert is_right(builder.build(tmp_path / "c"), program, args)
+
+
+def hash_anew(file):
+    """Of the sections of a .clv but its constants, then of its header and table: docs/format.md."""
+    xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # of libxxhash-dev, which builds need
+    xxh3.argtypes, xxh3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
+    (n,) = struct.unpack_from("<I", file, 24)
+    for at in range(64, 64 + 32 * n, 32):
+        tag, _, offset, size = struct.unpack_from("<4sIQQ", file, at)
+        if tag != b"CONS":
+            struct.pack_into("<Q", file, at + 24, xxh3(bytes(file[offset : offset + size]), size))
+    struct.pack_into("<Q", file, 32, 0)
+    struct.pack_into("<Q", file, 32, xxh3(bytes(file[: 64 + 32 * n]), 64 + 32 * n))
+
+
+def rename_levels(path, change):
+    """Of the forms of a file, in its index of entries: docs/format.md."""
+    file = bytearray(path.read_bytes())
+    for found in re.finditer(rb"cpu \d+ (x86-64[ a-z0-9]*)\0+", file):
+        level = found[1].decode()
+        new = change.get(level, level).encode()
+        file[found.start(1) : found.start(1) + max(len(new), len(level))] = new.ljust(len(level), b"\0")
+    hash_anew(file)
+    path.write_bytes(file)
+
+
+def packed_for_both(tmp_path, at_less, program):
+    """And the names of both levels, less first."""
+    for less, a, b in ((True, program, tmp_path / "b.clv"), (False, tmp_path / "b.clv", tmp_path / CONVERTED)):
+        at_less(less)
+        assert command("convert", a, b, "--pack", "cpu").returncode == 0
+    file = (tmp_path / CONVERTED).read_bytes()
+    return sorted({name.decode() for name in re.findall(rb"cpu \d+ (x86-64[ a-z0-9]*)\0", file)})
+
+
+@needs_levels
+def test_a_level_is_a_text(builder, tmp_path, at_less, net):
+    """A file may say anything printable of what it is packed for."""
+    program, args = net
+    less, _ = packed_for_both(tmp_path, at_less, program)
+    rename_levels(tmp_path / CONVERTED, {less: '"; #error \\'})
+    folder = emit(tmp_path / CONVERTED, tmp_path / "c")
+    assert is_right(builder.build(folder), program, args)
+
+
+@needs_levels
+def test_weights_of_another_size_are_left_out(tmp_path, at_less, net):
+    """Panels of this processor that a file says to be those of another, which would read beyond them or between."""
+    program, _ = net
+    less, full = packed_for_both(tmp_path, at_less, program)
+    rename_levels(tmp_path / CONVERTED, {less: full, full: less})
+    r = command("compile", tmp_path / CONVERTED, "--emit-c", tmp_path / "c", "--packed-only")
+    assert r.returncode == 0, r.stderr
+    assert "is damaged (size): it is left out" in r.stderr
+    right = command("compile", program, "--emit-c", tmp_path / "right", "--pack", "--packed-only")
+    assert right.returncode == 0
+    want, got = (sizes(tmp_path / f / "model.c", full) for f in ("right", "c"))
+    assert got == want
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@
 
 /* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
  * floats where that is faster. */
-static rounding choose_rounding(const cpu_recorder *r, const matmul_form *f,
-                                const matmul_args *p) {
+static rounding choose_rounding(const cpu_recorder *r, const matmul_form *f, const matmul_args *p) {
   if (!cpu_is_fast(r) || !matmul_rounds(p)) return ROUNDS_NOTHING;
   if (p->encoding.kind) return ROUNDS_ROWS;
   return pairs_are_fast() && matmul_may_round(f) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;

@@ -23,5 +23,7 @@ typedef struct direct_kernel {
 
 /* few: for at most so many outputs as half of them. */
 direct_kernel direct_kernel_for(bool few);
+/* For x and b of pairs.h's words. */
+direct_kernel direct_pairs_kernel_for(bool few);
 
 #endif

@@ -198,6 +198,14 @@ void describe_matmul(const node *n, matmul_form *f) {
   transpose_column(f);
 }
 
+static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
+
+bool matmul_may_round(const matmul_form *f) {
+  enum { LEAST_K = 16 };
+  const dtype b = f->b->t.type;
+  return is_small_float(f->out->t.type) && is_small_float(b) && (b != DTYPE_F32 || f->k >= LEAST_K);
+}
+
 void describe_grouped_matmul(const node *n, grouped_matmul_form *f) {
   const ir_grouped_matmul *op = n->instruction->op;
   *f = (grouped_matmul_form){.a = &n->tensors[op->a],

@@ -16,6 +16,9 @@ typedef struct matmul_form {
   double alpha, beta;
 } matmul_form;
 void describe_matmul(const node *n, matmul_form *f);
+/* Whether a and b may be rounded to BF16 where fewer digits will do: floats up to F32. Outer
+ * products keep theirs, of positions and frequencies say, as they are no faster. */
+bool matmul_may_round(const matmul_form *f);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], e being the group of row t. */
 typedef struct grouped_matmul_form {

@@ -5,17 +5,29 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/tail.h"
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
+
+/* Whether fewer digits will do, and are faster: not of one channel, which makes half a pair, nor of
+ * a few products. */
+static bool may_round(const cpu_recorder *r, const conv_form *f) {
+  enum { LEAST_K = 16 };
+  int64_t k = f->channels;
+  for (int i = 0; i < CONV_DIMS; i++) k *= f->dims[i].kernel;
+  return cpu_is_fast(r) && pairs_are_fast() && f->channels > 1 && k >= LEAST_K;
+}
 
 /* The weight in panels alone, if it is constant. */
 static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
   const conv_dim *d = f->dims;
   if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
   p->is_packed = true;
+  p->rounds = may_round(r, f) && conv_rounds(p);
+  cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_CONV,
+               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_CONV_PAIRS : CPU_FORM_CONV,
                                    .x = f->weight,
                                    .size = {f->transposed ? -f->groups : f->groups, d[0].tap_step,
                                             d[1].tap_step << 31 | d[2].tap_step},
@@ -90,8 +102,10 @@ static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
 /* With outputs in lanes. */
 static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args *p) {
   p->is_packed = true;
+  p->rounds = may_round(r, f);
+  cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_CONV_DIRECT,
+               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_DIRECT_PAIRS : CPU_FORM_CONV_DIRECT,
                                    .x = f->weight,
                                    .size = {f->groups, 0, 0},
                                    .k = &kernel_conv_direct_pack,

@@ -7,17 +7,17 @@
 #include "cpu_ops.h"
 
 /* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
- * floats of 16 bits where that is faster. */
-static rounding choose_rounding(const cpu_recorder *r, const matmul_args *p) {
+ * floats where that is faster. */
+static rounding choose_rounding(const cpu_recorder *r, const matmul_form *f, const matmul_args *p) {
   if (!cpu_is_fast(r) || !matmul_rounds(p)) return ROUNDS_NOTHING;
   if (p->encoding.kind) return ROUNDS_ROWS;
-  return pairs_are_fast() ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
+  return pairs_are_fast() && matmul_may_round(f) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
 }
 
 /* b in panels alone, if it is constant. The strides tell a matrix from its transpose. */
 static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
   if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
-  rounding how = choose_rounding(r, p);
+  rounding how = choose_rounding(r, f, p);
   p->is_packed = true;
   p->rounds = how != ROUNDS_NOTHING;
   cpu_rounds(r, how);

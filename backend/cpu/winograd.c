@@ -1,6 +1,7 @@
 /* Which convolutions are computed by Winograd's method, and their recording. */
 #include "backend/cpu/winograd.h"
 
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/winograd.h"
 #include "backend/cpu/tail.h"
 
@@ -13,6 +14,12 @@ static bool can_run(const void *ctx, int i) {
   (void)ctx;
   (void)i;
   return true;
+}
+
+/* Tiles of 2 save less than products of pairs of BF16 do. */
+static int tile_by_rule(const cpu_recorder *r, const conv_form *f) {
+  const int tile = conv_winograd_tile(f);
+  return tile == 2 && cpu_is_fast(r) && pairs_are_fast() ? 0 : tile;
 }
 
 int choose_winograd(cpu_recorder *r, const conv_form *f) {
@@ -33,7 +40,7 @@ int choose_winograd(cpu_recorder *r, const conv_form *f) {
                         .is_usable = can_run,
                         .ctx = f,
                         .rounds_apart = true};
-  return conv_variants[cpu_choose(r, &all, &k, conv_winograd_tile(f) / 2)].tile;
+  return conv_variants[cpu_choose(r, &all, &k, tile_by_rule(r, f) / 2)].tile;
 }
 
 clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f, int tile) {

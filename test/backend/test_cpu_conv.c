@@ -2,7 +2,7 @@
  * this one has: those of one element (kernels/pointwise.c), those with outputs in lanes
  * (kernels/conv_direct.c) and what follows them where they are stored. Sizes around those of tiles,
  * panels and blocks, groups, images, strides, padding, depth; numbers of threads; weights of 16
- * bits; a batch, channels and outputs of none. */
+ * bits; a batch, channels and outputs of none; and all of that with operands rounded to BF16. */
 #include <float.h>
 #include <math.h>
 
@@ -16,6 +16,8 @@ enum { MOST_OUT = 1 << 17, MOST_WEIGHT = 1 << 17, MOST_OUTPUTS = 256, GUARD = 64
 
 static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], added[MOST_OUT];
 static float out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+
+static bool rounds; /* where it can be */
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -88,6 +90,10 @@ static int64_t input_of(const kconv_dim *d, int64_t at, int64_t tap) {
   return at * d->stride - d->padding + tap * d->dilation;
 }
 
+static double rounded(const conv_args *p, float x) {
+  return (double)(p->rounds ? bf16_to_f32(f32_to_bf16(x)) : x);
+}
+
 /* One channel's part of an output at `at`. */
 static double sum_of_channel(const conv_args *p, const float *x, const float *w,
                              const int64_t at[]) {
@@ -101,7 +107,7 @@ static double sum_of_channel(const conv_args *p, const float *x, const float *w,
         bool inside = true;
         for (int k = 0; k < CONV_DIMS; k++) inside &= from[k] >= 0 && from[k] < d[k].in;
         if (inside)
-          sum += (double)*w * (double)x[(from[0] * d[1].in + from[1]) * d[2].in + from[2]];
+          sum += rounded(p, *w) * rounded(p, x[(from[0] * d[1].in + from[1]) * d[2].in + from[2]]);
       }
   return sum;
 }
@@ -142,12 +148,17 @@ static void check_tail(const kernel_desc *pack, const kernel_desc *k, conv_args 
   }
 }
 
-/* With all that may follow. */
+/* With all that may follow; rounded ones, whose kernels end alike, with most of it. */
 static void check_form(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
+  p.rounds = rounds && (k == &kernel_conv_direct || conv_rounds(&p));
   float *x = draw_numbers(&p);
-  check_tail(pack, k, &p);
+  if (!p.rounds) check_tail(pack, k, &p);
   p.tail.added = added;
   check_tail(pack, k, &p);
+  if (p.rounds) {
+    free(x);
+    return;
+  }
   p.tail.low = 0, p.bias = NULL;
   check_tail(pack, k, &p);
   p.tail.high = 6, p.tail.added = NULL;
@@ -162,7 +173,7 @@ static void check_pointwise(int64_t images, int64_t groups, int64_t channels, in
   conv_args p = form(images, groups, channels, outputs, one(), dim_of(cells, 1, 1, 0));
   const conv_part part = {
       .p = &p, .d = {whole_window(&p.dims[0]), whole_window(&p.dims[1]), whole_window(&p.dims[2])}};
-  if (cells >= 32) assert_true(pointwise_fits(&part));
+  if (cells >= 32) assert_true(pointwise_fits(&part) && conv_rounds(&p) == !conv_is_depthwise(&p));
   check_form(&kernel_conv_pack, &kernel_conv, p);
 }
 
@@ -225,10 +236,14 @@ static void test_sizes(void **state) {
   (void)state;
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
     cpu_use_at_most(level);
-    check_pointwise_sizes();
-    check_windows();
-    check_lane_shapes();
+    for (int i = 0; i < 2; i++) {
+      rounds = i == 1;
+      check_pointwise_sizes();
+      check_windows();
+      check_lane_shapes();
+    }
   }
+  rounds = false;
 }
 
 /* ---------------------------------------------------------------- other weights */
@@ -249,11 +264,17 @@ static void test_narrow_weight(void **state) {
   p.weight = halves;
   p.weight_type = DTYPE_BF16;
   check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &p);
+  p.rounds = true;
+  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &p);
+  p.dims[1] = one(), p.dims[2] = dim_of(108, 1, 1, 0);
+  assert_true(conv_rounds(&p));
+  check_tail(&kernel_conv_pack, &kernel_conv, &p);
   free(x);
 }
 
 /* What is no number stays that whatever follows; infinities are limited. */
 static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
+  p.rounds = rounds && (k == &kernel_conv_direct || conv_rounds(&p));
   float *x = draw_numbers(&p);
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = fabsf(weight[i]) + 1;
   p.tail.low = 0, p.tail.high = 6;
@@ -270,8 +291,9 @@ static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_ar
 
 static void test_special(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
-    cpu_use_at_most(level);
+  for (int i = 0; i < 2 * (CPU_AVX512 + 1); i++) {
+    cpu_use_at_most((cpu_level)(i / 2));
+    rounds = i % 2 == 1;
     check_special(&kernel_conv_pack, &kernel_conv, form(1, 1, 5, 17, one(), dim_of(50, 1, 1, 0)));
     check_special(&kernel_conv_direct_pack, &kernel_conv_direct,
                   form(1, 1, 5, 17, dim_of(9, 3, 2, 0), dim_of(9, 3, 2, 0)));

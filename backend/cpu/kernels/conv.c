@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vec4.h"
@@ -87,6 +88,16 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
     load_row(a->c, p->weight_type, from, kernel_size(p), lanes,
              (char *)to + (i - k) * width * (int64_t)compute_size(a->c));
   }
+}
+
+/* Words of pairs.h, of a kernel of one element. */
+static void pack_pairs(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t word,
+                       int64_t n, int64_t width, void *to) {
+  const conv_args *p = ((const conv_part *)user)->p;
+  const pairs_source rows = {
+      p->weight_type, element_at(p->weight, p->weight_type, group * p->outputs * p->channels),
+      p->channels, p->channels, 1};
+  pairs_pack(&rows, lane, lanes, word, n, width, to);
 }
 
 /* Of a weight of codes, a row of them for each output. */
@@ -331,6 +342,18 @@ static int64_t plane_work(const conv_part *a) {
 
 static kgemm gemm_of(const conv_part *a) {
   const conv_args *p = a->p;
+  if (conv_is_rounded(p))
+    return (kgemm){.c = COMPUTE_F32,
+                   .batch = p->groups,
+                   .m = p->outputs,
+                   .n = p->images * cell_count(a),
+                   .k = pairs_of(p->channels),
+                   .pack_a = pack_pairs,
+                   .user = a,
+                   .packed_a = a->packed,
+                   .a_is_packed = true,
+                   .a_type = DTYPE_F32,
+                   .kernel = pairs_kernel()};
   return (kgemm){.c = a->c,
                  .batch = p->groups,
                  .m = p->outputs,
@@ -351,9 +374,8 @@ static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
   if (conv_is_depthwise(a->p) && depthwise_fits(a)) return depthwise_bytes(ctx, a);
   if (conv_is_depthwise(a->p))
     return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
-  if (pointwise_fits(a)) return 0;
   const kgemm g = gemm_of(a);
-  return gemm_bytes(ctx, &g);
+  return pointwise_fits(a) ? pointwise_bytes(ctx, a, &g) : gemm_bytes(ctx, &g);
 }
 
 static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
@@ -364,7 +386,7 @@ static void run_part(const kernel_context *ctx, const conv_part *a, char *memory
   else if (conv_is_depthwise(a->p))
     run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
   else if (pointwise_fits(a))
-    pointwise_run(ctx, a, &g);
+    pointwise_run(ctx, a, &g, memory);
   else
     gemm_run(ctx, &g, memory);
 }
@@ -511,6 +533,13 @@ bool conv_packs(const conv_args *p) {
   if (conv_is_depthwise(p)) return false;
   if (is_encoded(&p->encoding)) return !p->transposed && weight_row(p) > 0 && panels_of(p, &of);
   return set_count(p) <= MOST_SETS;
+}
+
+bool conv_rounds(const conv_args *p) {
+  conv_args rounded = *p;
+  rounded.is_packed = rounded.rounds = true;
+  const conv_part a = make_part(&rounded, 0);
+  return conv_packs(p) && pointwise_fits(&a);
 }
 
 static size_t pack_bytes(const conv_args *p) {

@@ -16,5 +16,6 @@ bool conv_is_depthwise(const conv_args *p); /* no product: `cut` does not matter
  * is transposed, whose rows are of input channels. Codes of others are made floats at each use, all
  * of the weight at once. */
 bool conv_packs(const conv_args *p);
+bool conv_rounds(const conv_args *p); /* and whether it may round */
 
 #endif

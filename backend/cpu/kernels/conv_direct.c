@@ -1,5 +1,7 @@
-/* Inputs times a packed weight, tile by tile. A task is some neighbouring positions by a panel of
- * outputs; its sums, a position's side by side, are turned and stored at the end. */
+/* Inputs times a packed weight, tile by tile. Rounded ones are copied as words of two channels
+ * (pairs.h), row by row of all channels, so that what a tile reads is in few pages. A task is some
+ * neighbouring positions by a panel of outputs; its sums, a position's side by side, are turned and
+ * stored at the end. */
 #include "backend/cpu/kernels/conv_direct.h"
 
 #include <string.h>
@@ -8,6 +10,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -22,7 +25,8 @@ enum {
   TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
   PACK_GRAIN = 1,         /* panels */
   PACK_K = 64,
-  MOST_LANES = 32
+  MOST_LANES = 32,
+  SOME = 64 /* words of a row that are gathered at once */
 };
 
 /* Along a dimension, from the first input of the first output to the last of the last. */
@@ -31,7 +35,14 @@ static int64_t reach_of(const kconv_dim *d) {
                                      : 0;
 }
 
+/* Of a rounded kernel of one element, inputs between those that it sees are not copied: how far
+ * apart these are. */
+static int64_t apart(const conv_args *p, int d) {
+  return conv_is_rounded(p) && p->dims[d].kernel == 1 ? p->dims[d].stride : 1;
+}
+
 static bool copies_planes(const conv_args *p) {
+  if (conv_is_rounded(p)) return true;
   for (int d = 0; d < CONV_DIMS; d++)
     if (p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in) return true;
   return false;
@@ -66,27 +77,49 @@ typedef struct direct {
   direct_kernel kernel;
   int64_t seen[CONV_DIMS]; /* planes as they are read: what outputs see, or x's own */
   bool copies;
+  int64_t strides[CONV_DIMS]; /* of outputs over them */
+  int64_t steps[CONV_DIMS];   /* from one of them to the next, in elements as they are read */
+  int64_t depth, depth_step;  /* channels of a group, or pairs of them; the same */
   int64_t cells, taps, k, panels;
   int64_t chunk, chunks; /* positions of a task; tasks of a panel */
   int64_t image;
   const float *from; /* planes of the image */
-  float *copied;     /* owned by the caller: planes of an image; where `copies` */
+  float *copied;     /* owned by the caller: planes of an image, or words; where `copies` */
   int64_t *offsets;  /* (k) of elements from a position's first input */
 } direct;
 
 static int64_t plane_size(const direct *t) { return t->seen[0] * t->seen[1] * t->seen[2]; }
-static int64_t copied_planes(const direct *t) { return t->p->groups * t->p->channels; }
+static int64_t copied_planes(const direct *t) { return t->p->groups * t->depth; }
+
+static int64_t depth_of(const conv_args *p) {
+  return conv_is_rounded(p) ? pairs_of(p->channels) : p->channels;
+}
+static direct_kernel kernel_of(const conv_args *p) {
+  return conv_is_rounded(p) ? direct_pairs_kernel_for(p->outputs) : direct_kernel_for(p->outputs);
+}
+
+/* Where elements are: planes one behind the other, or rows of all channels. */
+static void set_steps(direct *t) {
+  const bool rows = conv_is_rounded(t->p);
+  t->depth_step = rows ? t->seen[2] : plane_size(t);
+  t->steps[2] = 1;
+  t->steps[1] = t->seen[2] * (rows ? t->depth : 1);
+  t->steps[0] = t->seen[1] * t->steps[1];
+}
 
 static direct plan(const kernel_context *ctx, const conv_args *p) {
   direct t = {.p = p, .part = {.p = p, .c = COMPUTE_F32}, .copies = copies_planes(p)};
   for (int d = 0; d < CONV_DIMS; d++) {
     t.part.d[d] = whole_window(&p->dims[d]);
-    t.seen[d] = t.copies ? reach_of(&p->dims[d]) : p->dims[d].in;
+    t.seen[d] = t.copies ? ceil_div(reach_of(&p->dims[d]), apart(p, d)) : p->dims[d].in;
+    t.strides[d] = p->dims[d].stride / apart(p, d);
   }
-  t.kernel = direct_kernel_for(p->outputs);
+  t.kernel = kernel_of(p);
   t.cells = cell_count(&t.part);
   t.taps = tap_count(&t.part);
-  t.k = p->channels * t.taps;
+  t.depth = depth_of(p);
+  t.k = t.depth * t.taps;
+  set_steps(&t);
   t.panels = ceil_div(p->outputs, t.kernel.nr);
   const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
   t.chunks = tasks;
@@ -125,33 +158,58 @@ static void find_offsets(direct *t) {
   int64_t tap[CONV_DIMS];
   for (int64_t i = 0; i < t->k; i++) {
     split_tap(&t->part, i % t->taps, tap);
-    int64_t at = i / t->taps;
-    for (int d = 0; d < CONV_DIMS; d++) at = at * t->seen[d] + tap[d] * p->dims[d].dilation;
+    int64_t at = i / t->taps * t->depth_step;
+    for (int d = 0; d < CONV_DIMS; d++) at += tap[d] * p->dims[d].dilation * t->steps[d];
     t->offsets[i] = at;
   }
 }
 
-/* A row of a copied plane, of a row of the image from `from` on; NULL: padding. */
-static void copy_row(const direct *t, const float *from, float *to) {
+/* n words of two rows, whose elements are `step` apart. */
+static void join_strided(const float *even, const float *odd, int64_t step, int64_t n, float *to) {
+  float x[SOME], y[SOME];
+  for (int64_t at = 0; at < n; at += SOME) {
+    const int64_t m = least(SOME, n - at);
+    for (int64_t i = 0; i < m; i++) x[i] = even[(at + i) * step];
+    for (int64_t i = 0; odd && i < m; i++) y[i] = odd[(at + i) * step];
+    pairs_join(x, odd ? y : NULL, m, (uint32_t *)(void *)(to + at));
+  }
+}
+
+/* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
+ * the row of the next channel, `odd`, which may be NULL. */
+static void copy_row(const direct *t, const float *from, const float *odd, float *to) {
   const kconv_dim *d = &t->p->dims[2];
-  const int64_t width = t->seen[2], left = least(d->padding, width);
-  const int64_t n = from ? least(d->in, width - left) : 0;
+  const int64_t width = t->seen[2], step = apart(t->p, 2);
+  const int64_t left = least(ceil_div(d->padding, step), width);
+  const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
+  const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  if (n > 0) memcpy(to + left, from, (size_t)n * sizeof *to);
+  if (n > 0 && step > 1)
+    join_strided(from + first, odd ? odd + first : NULL, step, n, to + left);
+  else if (n > 0 && conv_is_rounded(t->p))
+    pairs_join(from + first, odd ? odd + first : NULL, n, (uint32_t *)(void *)(to + left));
+  else if (n > 0)
+    memcpy(to + left, from + first, (size_t)n * sizeof *to);
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
 }
 
 static void copy_plane(const void *user, int64_t plane, char *scratch) {
   const direct *t = user;
   const kconv_dim *d = t->p->dims;
-  const float *from =
-      (const float *)t->p->x + (t->image * copied_planes(t) + plane) * in_size(t->p);
-  float *to = t->copied + plane * plane_size(t);
+  const int64_t group = plane / t->depth, i = plane % t->depth, size = in_size(t->p);
+  const int64_t channel = conv_is_rounded(t->p) ? 2 * i : i;
+  const int64_t from = (t->image * t->p->groups + group) * t->p->channels + channel;
+  const float *x = (const float *)t->p->x + from * size;
+  float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
   (void)scratch;
-  for (int64_t z = -d[0].padding; z < t->seen[0] - d[0].padding; z++)
-    for (int64_t y = -d[1].padding; y < t->seen[1] - d[1].padding; y++, to += t->seen[2]) {
-      const bool inside = z >= 0 && z < d[0].in && y >= 0 && y < d[1].in;
-      copy_row(t, inside ? from + (z * d[1].in + y) * d[2].in : NULL, to);
+  for (int64_t z = 0; z < t->seen[0]; z++)
+    for (int64_t y = 0; y < t->seen[1]; y++) {
+      const int64_t at_z = z * apart(t->p, 0) - d[0].padding,
+                    at_y = y * apart(t->p, 1) - d[1].padding;
+      const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
+      const float *row = inside ? x + (at_z * d[1].in + at_y) * d[2].in : NULL;
+      const float *odd = inside && channel + 1 < t->p->channels ? row + size : NULL;
+      copy_row(t, row, odd, to + z * t->steps[0] + y * t->steps[1]);
     }
 }
 
@@ -159,9 +217,9 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
 
 /* The first input of a position. */
 static const float *first_input(const direct *t, int64_t group, const int64_t cell[]) {
-  const kconv_dim *d = t->p->dims;
-  const int64_t z = cell[0] * d[0].stride, y = cell[1] * d[1].stride, x = cell[2] * d[2].stride;
-  return t->from + group * t->p->channels * plane_size(t) + (z * t->seen[1] + y) * t->seen[2] + x;
+  const float *at = t->from + group * t->depth * plane_size(t);
+  for (int i = 0; i < CONV_DIMS; i++) at += cell[i] * t->strides[i] * t->steps[i];
+  return at;
 }
 
 /* Neighbouring positions of one row that a tile has, of at most n: as many as all tiles of the row
@@ -177,7 +235,7 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
   int64_t cell[CONV_DIMS];
   direct_product product = {.k = least(BLOCK_K, t->k - k),
                             .offsets = t->offsets + k,
-                            .step = t->p->dims[2].stride,
+                            .step = t->strides[2],
                             .b = weight + k * t->kernel.nr,
                             .adds = k > 0};
   while (n > 0) {
@@ -249,7 +307,7 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
       run_slots_in(ctx, copied_planes(&t), copied_planes(&t) * plane_size(&t) / COPY_WORK, 0,
                    copy_plane, &t, slots);
     else
-      t.from = (const float *)t.p->x + t.image * copied_planes(&t) * plane_size(&t);
+      t.from = (const float *)t.p->x + t.image * t.p->groups * t.p->channels * plane_size(&t);
     run_slots_in(ctx, task_count(&t), work_of(&t), task_bytes(&t), run_task, &t, slots);
   }
   return true;
@@ -272,24 +330,59 @@ typedef struct packing {
 } packing;
 
 static packing packing_of(const conv_args *p) {
-  const int64_t nr = direct_kernel_for(p->outputs).nr;
+  const int64_t nr = kernel_of(p).nr;
   return (packing){
-      .p = p, .nr = nr, .panels = ceil_div(p->outputs, nr), .k = p->channels * kernel_size(p)};
+      .p = p, .nr = nr, .panels = ceil_div(p->outputs, nr), .k = depth_of(p) * kernel_size(p)};
 }
 
 static size_t packed_bytes(const packing *k) {
   return (size_t)(k->p->groups * k->panels * k->k * k->nr) * sizeof(float);
 }
 
+/* Words [at, at + n) of an output: an element of the kernel in two channels each. */
+static void load_words(const conv_args *p, const conv_weight *all, int64_t row, int64_t at,
+                       int64_t n, uint32_t *to) {
+  const int64_t taps = kernel_size(p);
+  float x[2 * PACK_K];
+  for (int64_t m; n > 0; at += m, n -= m, to += m) {
+    const int64_t even = at / taps * 2 * taps + at % taps;
+    const bool ends = even + taps >= all->row;
+    m = least(n, taps - at % taps);
+    conv_weight_load(all, row, even, m, x);
+    if (!ends) conv_weight_load(all, row, even + taps, m, x + PACK_K);
+    pairs_join(x, ends ? NULL : x + PACK_K, m, to);
+  }
+}
+
+/* The same of a kernel of one element: neighbours. */
+static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int64_t n,
+                            uint32_t *to) {
+  float x[2 * PACK_K];
+  const int64_t m = least(2 * n, all->row - 2 * at);
+  conv_weight_load(all, row, 2 * at, m, x);
+  if (m < 2 * n) x[m] = 0;
+  pairs_round(x, n, to);
+}
+
+/* Elements, or words, of k of an output. */
+static void load_output(const packing *k, int64_t row, int64_t at, int64_t n, float *to) {
+  const conv_args *p = k->p;
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, p->channels * kernel_size(p)};
+  if (!conv_is_rounded(p))
+    conv_weight_load(&all, row, at, n, to);
+  else if (kernel_size(p) == 1)
+    load_neighbours(&all, row, at, n, (uint32_t *)(void *)to);
+  else
+    load_words(p, &all, row, at, n, (uint32_t *)(void *)to);
+}
+
 /* Some of k of a panel's outputs at a time. */
 static void pack_panel(const packing *k, int64_t first, int64_t lanes, float *to) {
-  const conv_args *p = k->p;
-  const conv_weight all = {p->weight, p->weight_type, p->encoding, k->k};
   float some[MOST_LANES * PACK_K];
   for (int64_t at = 0; at < k->k; at += PACK_K) {
     const int64_t n = least(PACK_K, k->k - at);
     for (int64_t lane = 0; lane < lanes; lane++)
-      conv_weight_load(&all, first + lane, at, n, some + lane * PACK_K);
+      load_output(k, first + lane, at, n, some + lane * PACK_K);
     gemm_pack_strided(COMPUTE_F32, DTYPE_F32, some, PACK_K, 1, lanes, n, k->nr, to + at * k->nr);
   }
 }

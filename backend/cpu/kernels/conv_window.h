@@ -2,6 +2,7 @@
 #define BACKEND_CPU_KERNELS_CONV_WINDOW_H
 /* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
  * a tap one of the kernel. */
+#include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/conv_tail.h"
 #include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
@@ -22,16 +23,21 @@ typedef struct conv_args {
   const void *weight; /* (groups * outputs, channels, kernel...);
                          transposed: (groups * channels, outputs, kernel...) */
   const void *bias;   /* (groups * outputs), may be absent */
-  const void *packed; /* the weight by kernel_conv_pack, where is_packed */
-  void *out;          /* (images, groups * outputs, out...) */
+  const void
+      *packed; /* the weight by kernel_conv_pack or kernel_conv_direct_pack, where is_packed */
+  void *out;   /* (images, groups * outputs, out...) */
   dtype type, weight_type;
   bool transposed, is_packed;
+  bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
   kconv_dim dims[CONV_DIMS];
   gemm_cut cut;
   conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
 } conv_args;
+
+static inline bool conv_is_rounded(const conv_args *p) { return !KERNEL_PLAIN && p->rounds; }
+
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
 typedef struct window {

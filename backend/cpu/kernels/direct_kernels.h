@@ -23,5 +23,7 @@ typedef struct direct_kernel {
 
 /* For so many outputs. */
 direct_kernel direct_kernel_for(int64_t outputs);
+/* For x and b of pairs.h's words. */
+direct_kernel direct_pairs_kernel_for(int64_t outputs);
 
 #endif

@@ -48,7 +48,8 @@ bool cpu_has_avx512_vnni(void) {
   return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512vnni"));
 }
 bool cpu_has_avx512_bf16(void) {
-  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512bf16"));
+  return has_avx512(KIND_ALL,
+                    __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw"));
 }
 #else
 bool cpu_has_avx2(void) { return false; }

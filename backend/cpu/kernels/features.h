@@ -10,7 +10,7 @@
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
 #define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512bw,avx512f,avx2,fma,f16c")))
-#define TARGET_AVX512_BF16 __attribute__((target("avx512bf16,avx512f,avx2,fma,f16c")))
+#define TARGET_AVX512_BF16 __attribute__((target("avx512bf16,avx512bw,avx512f,avx2,fma,f16c")))
 #else
 #define KERNEL_X86 0
 #endif

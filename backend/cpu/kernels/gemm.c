@@ -280,11 +280,6 @@ static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
   return (g->m + strips - 1) / strips;
 }
 
-int64_t gemm_strip_height(const kgemm *g) {
-  const gemm_kernel kernel = gemm_kernel_for(g->c, DTYPE_F32);
-  return strip_height(g, &kernel);
-}
-
 static gemm_tiling begin_tiling(const kgemm *g) {
   dtype b = g->b_is_packed ? g->b_type : DTYPE_F32;
   gemm_tiling p = {.g = g,
@@ -294,6 +289,8 @@ static gemm_tiling begin_tiling(const kgemm *g) {
   p.height = strip_height(g, &p.kernel);
   return p;
 }
+
+int64_t gemm_strip_height(const kgemm *g) { return begin_tiling(g).height; }
 
 /* All of k of a packed panel is one stream of reads, for as long as all of a stays in the cache. */
 static int64_t columns_at_once(const gemm_tiling *p) {

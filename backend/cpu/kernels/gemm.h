@@ -55,7 +55,7 @@ typedef struct kgemm {
 } kgemm;
 
 size_t gemm_packed_bytes(const kgemm *g);
-/* Rows of a strip of a packed a, (batch, strips, k, rows), by the kernels for floats. */
+/* Rows of a strip of a packed a, (batch, strips, k, rows). */
 int64_t gemm_strip_height(const kgemm *g);
 void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to /* (gemm_packed_bytes) */);
 

@@ -364,7 +364,7 @@ bool matmul_packs(const matmul_args *p) {
 bool matmul_rounds(const matmul_args *p) {
   code_panels of;
   if (!matmul_packs(p)) return false;
-  if (!is_encoded(&p->encoding)) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
+  if (!is_encoded(&p->encoding)) return true;
   return code_panels_of(&p->encoding, p->k, &of) && code_panels_take_rounded(&of);
 }
 

@@ -4,12 +4,9 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
-#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/vec4.h"
-#if KERNEL_X86
-#include <immintrin.h>
-#endif
 
 /* ---------------------------------------------------------------- packing */
 
@@ -28,9 +25,49 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
                                                              _mm512_loadu_ps(x + 2 * i)));
   round_portable(x + 2 * i, n - i, to + i);
 }
+
+/* Words [i, i + n), n <= 16, of a join. */
+TARGET_AVX512_BF16 KERNEL_INLINE void join_some(const float *even, const float *odd, int64_t i,
+                                                int64_t n, __m512i order, uint32_t *to) {
+  const __mmask16 some = (__mmask16)bits_between(0, n);
+  const __m512 low = _mm512_maskz_loadu_ps(some, even + i),
+               high = odd ? _mm512_maskz_loadu_ps(some, odd + i) : _mm512_setzero_ps();
+  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+  _mm512_mask_storeu_epi32(to + i, some, _mm512_permutexvar_epi16(order, both));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i join_order(void) {
+  static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_loadu_si512(turns);
+}
+
+TARGET_AVX512_BF16 static void join_bf16(const float *even, const float *odd, int64_t n,
+                                         uint32_t *to) {
+  const __m512i order = join_order();
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) join_some(even, odd, i, 16, order, to);
+  if (i < n) join_some(even, odd, i, n - i, order, to);
+}
 #endif
 
+static void join_portable(const float *even, const float *odd, int64_t n, uint32_t *to) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = f32_to_bf16(even[i]) | (odd ? (uint32_t)f32_to_bf16(odd[i]) << 16 : 0);
+}
+
 #if KERNEL_ARM
+TARGET_ARM_BF16 static void join_arm(const float *even, const float *odd, int64_t n, uint32_t *to) {
+  const float32x4_t none = vdupq_n_f32(0);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const uint16x4_t low = vreinterpret_u16_bf16(vcvt_bf16_f32(vld1q_f32(even + i))),
+                     high = vreinterpret_u16_bf16(vcvt_bf16_f32(odd ? vld1q_f32(odd + i) : none));
+    vst1q_u32(to + i, vorrq_u32(vmovl_u16(low), vshll_n_u16(high, 16)));
+  }
+  join_portable(even + i, odd ? odd + i : NULL, n - i, to + i);
+}
+
 TARGET_ARM_BF16 static void round_arm(const float *x, int64_t n, uint32_t *to) {
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -41,7 +78,7 @@ TARGET_ARM_BF16 static void round_arm(const float *x, int64_t n, uint32_t *to) {
 }
 #endif
 
-static void round_pairs(const float *x, int64_t n, uint32_t *to) {
+void pairs_round(const float *x, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     round_bf16(x, n, to);
@@ -57,6 +94,31 @@ static void round_pairs(const float *x, int64_t n, uint32_t *to) {
   round_portable(x, n, to);
 }
 
+void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    join_bf16(even, odd, n, to);
+    return;
+  }
+#endif
+#if KERNEL_ARM
+  if (cpu_has_arm_bf16()) {
+    join_arm(even, odd, n, to);
+    return;
+  }
+#endif
+  join_portable(even, odd, n, to);
+}
+
+void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+                       uint32_t *to) {
+  const int64_t words = pairs_of(rows);
+  for (int64_t i = 0; i < words; i++, x += 2 * step)
+    for (int64_t column = 0; column < n; column += width)
+      pairs_join(x + column, 2 * i + 1 < rows ? x + step + column : NULL, least(width, n - column),
+                 to + column * words + i * width);
+}
+
 /* n words of a lane. */
 static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_t n, uint32_t *to) {
   float x[2 * SOME];
@@ -65,7 +127,7 @@ static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_
            element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride), s->k_stride, kn,
            x);
   if (kn < 2 * n) x[kn] = 0;
-  round_pairs(x, n, to);
+  pairs_round(x, n, to);
 }
 
 void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
@@ -118,18 +180,6 @@ void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
 
 enum { PORTABLE_ROWS = 4 };
 
-/* The first and the second of a pair, as floats. */
-static inline vec4 even_of(int4 w) {
-  vec4 x;
-  w <<= 16;
-  return memcpy(&x, &w, sizeof x), x;
-}
-static inline vec4 odd_of(int4 w) {
-  vec4 x;
-  w &= (int4){0} - 0x10000;
-  return memcpy(&x, &w, sizeof x), x;
-}
-
 /* Four columns of each row. */
 static void run_four(const gemm_tile *t, int rows, int columns, int column) {
   const int32_t *a = t->a, *b = t->b;
@@ -137,11 +187,8 @@ static void run_four(const gemm_tile *t, int rows, int columns, int column) {
   for (int64_t k = 0; k < t->k; k++, a += rows, b += columns) {
     int4 w;
     memcpy(&w, b + column, sizeof w);
-    for (int i = 0; i < rows; i++) {
-      const int4 x = (int4){0} + a[i];
-      sums[i] = vec4_add_product(sums[i], odd_of(x), odd_of(w));
-      sums[i] = vec4_add_product(sums[i], even_of(x), even_of(w));
-    }
+    for (int i = 0; i < rows; i++)
+      sums[i] = vec4_add_pairs(sums[i], (vec4)((int4){0} + a[i]), (vec4)w);
   }
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < 4; j++) ((float *)t->c)[i * t->ldc + column + j] += sums[i][j];

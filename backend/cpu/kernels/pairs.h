@@ -8,6 +8,14 @@
 
 static inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
+/* n words: of neighbours; of two rows, whose second may be NULL for zeros. */
+void pairs_round(const float *x /* (2 n) */, int64_t n, uint32_t *to);
+void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to);
+
+/* Of neighbouring rows of x (rows, n), `step` apart, in panels (pairs_of(rows), width). */
+void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+                       uint32_t *to);
+
 /* A gemm_pack of words [word, word + n) of a strided matrix with k columns: element (lane, k) of
  * floats up to F32 is data[lane * lane_stride + k * k_stride]. */
 typedef struct pairs_source {

@@ -1,9 +1,11 @@
 /* Planes times a weight, where they lie. A task is some columns of an image by some strips of the
- * weight. */
+ * weight. Rounded planes are packed as words (pairs.h), in panels of the columns of a tile: by the
+ * task, or, where several tasks read the same columns, of all images before. */
 #include "backend/cpu/kernels/pointwise.h"
 
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/pointwise_kernels.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -12,7 +14,8 @@ enum {
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
   TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024          /* multiplications that are worth waking a thread up */
+  WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
+  PACK_WORK = 64 * 1024      /* elements, the same */
 };
 
 /* How a convolution is cut. */
@@ -22,7 +25,34 @@ typedef struct cutting {
   pointwise_kernel whole, half;
   int64_t cells, height, strips;
   int64_t across, down; /* tasks of an image and group: of columns, and of strips */
+  char *words;          /* panels (k, nr) of all images, where tasks share them */
 } cutting;
+
+static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
+static bool shares_words(const cutting *c) { return is_rounded(c) && c->down > 1; }
+static size_t panel_bytes(const cutting *c) {
+  return (size_t)(c->g->k * c->whole.nr) * sizeof(uint32_t);
+}
+static int64_t panel_count(const cutting *c) { return ceil_div(c->cells, c->whole.nr); }
+static size_t shared_bytes(const cutting *c) {
+  const int64_t all = c->a->p->images * c->g->batch * panel_count(c);
+  return shares_words(c) ? kernel_scratch_size((size_t)all * panel_bytes(c)) : 0;
+}
+/* Of a task. */
+static size_t own_bytes(const cutting *c) {
+  const int64_t panels = ceil_div(c->cells / c->whole.nr, c->across) + 1;
+  return is_rounded(c) && c->down == 1 ? (size_t)panels * panel_bytes(c) : 0;
+}
+static int64_t task_count(const cutting *c) {
+  return c->a->p->images * c->g->batch * c->across * c->down;
+}
+static int64_t work_of(const cutting *c) {
+  return c->a->p->images * c->g->batch * (c->g->m * c->g->k * c->cells / 1024 + 1) / (WORK / 1024);
+}
+
+static pointwise_kernel kernel_for(const conv_args *p, bool half) {
+  return conv_is_rounded(p) ? pointwise_pairs_kernel_for(half) : pointwise_kernel_for(half);
+}
 
 static bool is_own_position(const window *d, const kconv_dim *k) {
   return d->taps == 1 && d->stride == 1 && d->origin == 0 && d->count == k->in;
@@ -30,8 +60,9 @@ static bool is_own_position(const window *d, const kconv_dim *k) {
 
 bool pointwise_fits(const conv_part *a) {
   const conv_args *p = a->p;
-  if (p->type != DTYPE_F32 || p->weight_type != DTYPE_F32 || p->transposed || !p->is_packed ||
-      is_encoded(&p->encoding) || cell_count(a) < pointwise_kernel_for(false).nr)
+  if (p->type != DTYPE_F32 || p->transposed || !p->is_packed || is_encoded(&p->encoding) ||
+      (p->weight_type != DTYPE_F32 && !conv_is_rounded(p)) ||
+      cell_count(a) < kernel_for(p, false).nr)
     return false;
   for (int d = 0; d < CONV_DIMS; d++)
     if (!is_own_position(&a->d[d], &p->dims[d])) return false;
@@ -41,8 +72,8 @@ bool pointwise_fits(const conv_part *a) {
 static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
   cutting c = {.a = a,
                .g = g,
-               .whole = pointwise_kernel_for(false),
-               .half = pointwise_kernel_for(true),
+               .whole = kernel_for(a->p, false),
+               .half = kernel_for(a->p, true),
                .cells = cell_count(a),
                .height = gemm_strip_height(g)};
   c.strips = ceil_div(g->m, c.height);
@@ -58,9 +89,58 @@ static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g
   return c;
 }
 
+/* ---------------------------------------------------------------- words */
+
+/* What multiplies the columns from `column` on, and the first of its own: the last ones are made
+ * once more where they do not fill a tile. */
+static const pointwise_kernel *kernel_at(const cutting *c, int64_t column, int64_t *first) {
+  const pointwise_kernel *kernel = c->cells - column <= c->half.nr ? &c->half : &c->whole;
+  *first = least(column, c->cells - kernel->nr);
+  return kernel;
+}
+
+/* Element (channel, column) of a group of an image. */
+static const float *plane_at(const cutting *c, int64_t image, int64_t group, int64_t channel,
+                             int64_t column) {
+  const conv_args *p = c->a->p;
+  const int64_t plane = (image * p->groups + group) * p->channels + channel;
+  return (const float *)p->x + plane * c->cells + column;
+}
+
+/* Columns [from, to) of a group of an image, in panels; `from` begins one. */
+static void pack_columns(const cutting *c, int64_t image, int64_t group, int64_t from, int64_t to,
+                         char *panels) {
+  const int64_t channels = c->a->p->channels, nr = c->whole.nr, whole = (to - from) / nr * nr;
+  int64_t first;
+  pairs_join_panels(plane_at(c, image, group, 0, from), c->cells, channels, whole, nr,
+                    (uint32_t *)(void *)panels);
+  if (from + whole == to) return;
+  const pointwise_kernel *kernel = kernel_at(c, from + whole, &first);
+  pairs_join_panels(plane_at(c, image, group, 0, first), c->cells, channels, kernel->nr, nr,
+                    (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(c)));
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+  const cutting *c = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t panels = panel_count(c), product = i / panels;
+    const int64_t from = i % panels * c->whole.nr;
+    pack_columns(c, product / c->g->batch, product % c->g->batch, from,
+                 least(c->cells, from + c->whole.nr), c->words + (size_t)i * panel_bytes(c));
+  }
+}
+
+static void pack_all(const kernel_context *ctx, cutting *c) {
+  const int64_t panels = c->a->p->images * c->g->batch * panel_count(c);
+  ctx->parallel_for(ctx->pool, panels, PACK_WORK / (2 * c->g->k * c->whole.nr) + 1, pack_panels, c);
+}
+
+/* ---------------------------------------------------------------- products */
+
 /* What a task makes: strips [strip, stop) of columns [from, to). */
 typedef struct patch {
   int64_t image, group, strip, stop, from, to;
+  char *words; /* panels of its columns, which it packs itself */
 } patch;
 
 static patch patch_of(const cutting *c, int64_t task) {
@@ -75,21 +155,32 @@ static patch patch_of(const cutting *c, int64_t task) {
   return t;
 }
 
+/* The panel of the columns from `column` on. */
+static char *panel_at(const cutting *c, const patch *t, int64_t column) {
+  const int64_t product = t->image * c->g->batch + t->group;
+  if (!shares_words(c))
+    return t->words + (column - t->from) / c->whole.nr * (int64_t)panel_bytes(c);
+  return c->words + (product * panel_count(c) + column / c->whole.nr) * (int64_t)panel_bytes(c);
+}
+
 /* A strip by the columns of a tile from `column` on. */
-static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t column,
-                     const pointwise_kernel *kernel) {
+static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t column) {
   const conv_args *p = c->a->p;
+  int64_t first;
+  const pointwise_kernel *kernel = kernel_at(c, column, &first);
+  const bool words = is_rounded(c);
   const int64_t row = strip * c->height, outputs = p->groups * p->outputs;
-  const int64_t output = t->group * p->outputs + row, k = p->channels;
-  const int64_t at = (t->image * outputs + output) * c->cells + column;
+  const int64_t output = t->group * p->outputs + row, k = c->g->k;
+  const int64_t at = (t->image * outputs + output) * c->cells + first;
   float none[POINTWISE_MOST_ROWS];
   for (int i = 0; i < POINTWISE_MOST_ROWS; i++) none[i] = -0.0F;
   const pointwise_tile tile = {
       .k = k,
       .a = (const float *)c->g->packed_a + (t->group * c->strips + strip) * c->height * k,
       .a_step = c->height,
-      .b = (const float *)p->x + (t->image * p->groups + t->group) * k * c->cells + column,
-      .b_step = c->cells,
+      .b = words ? (const float *)(void *)panel_at(c, t, column)
+                 : plane_at(c, t->image, t->group, 0, first),
+      .b_step = words ? c->whole.nr : c->cells,
       .bias = p->bias ? (const float *)p->bias + output : none,
       .added = p->tail.added ? (const float *)p->tail.added + at : NULL,
       .c = (float *)p->out + at,
@@ -99,34 +190,38 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
   kernel->run(&tile, (int)least(c->height, c->g->m - row));
 }
 
-/* The last columns are made once more where they do not fill a tile. */
-static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t stop, int64_t from,
-                       int64_t to) {
-  for (int64_t column = from; column < to;) {
-    const pointwise_kernel *kernel = to - column <= c->half.nr ? &c->half : &c->whole;
-    const int64_t first = least(column, t->to - kernel->nr);
-    for (int64_t s = strip; s < stop; s++) run_tile(c, t, s, first, kernel);
-    column = first + kernel->nr;
-  }
+static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t stop) {
+  for (int64_t column = t->from; column < t->to; column += c->whole.nr)
+    for (int64_t s = strip; s < stop; s++) run_tile(c, t, s, column);
 }
 
 static void run_patch(const void *user, int64_t task, char *scratch) {
   const cutting *c = user;
-  const patch t = patch_of(c, task);
+  patch t = patch_of(c, task);
   const int64_t weight = (t.stop - t.strip) * c->height * c->g->k * (int64_t)sizeof(float);
-  (void)scratch;
+  t.words = scratch;
+  if (is_rounded(c) && !shares_words(c)) pack_columns(c, t.image, t.group, t.from, t.to, scratch);
   if (weight <= CACHED_WEIGHT) {
-    run_strips(c, &t, t.strip, t.stop, t.from, t.to);
+    run_strips(c, &t, t.strip, t.stop);
     return;
   }
-  for (int64_t s = t.strip; s < t.stop; s++) run_strips(c, &t, s, s + 1, t.from, t.to);
+  for (int64_t s = t.strip; s < t.stop; s++) run_strips(c, &t, s, s + 1);
 }
 
-void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
-  char none = 0;
-  if (a->p->images * g->batch * g->m == 0) return;
+static bool is_empty(const cutting *c) { return c->a->p->images * c->g->batch * c->g->m == 0; }
+
+size_t pointwise_bytes(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
   const cutting c = cut(ctx, a, g);
-  const int64_t tasks = a->p->images * g->batch * c.across * c.down;
-  const int64_t work = a->p->images * g->batch * (g->m * g->k * c.cells / 1024 + 1) / (WORK / 1024);
-  run_slots_in(ctx, tasks, work, 0, run_patch, &c, &none);
+  if (!is_rounded(&c) || is_empty(&c)) return 0;
+  return shared_bytes(&c) + slots_bytes(ctx, task_count(&c), work_of(&c), own_bytes(&c));
+}
+
+void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g, char *memory) {
+  char none = 0;
+  cutting c = cut(ctx, a, g);
+  if (is_empty(&c)) return;
+  c.words = memory;
+  if (shares_words(&c)) pack_all(ctx, &c);
+  run_slots_in(ctx, task_count(&c), work_of(&c), own_bytes(&c), run_patch, &c,
+               memory ? memory + shared_bytes(&c) : &none);
 }

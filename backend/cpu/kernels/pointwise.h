@@ -7,7 +7,10 @@
 
 /* Whether a part is one, and its planes are large enough. */
 bool pointwise_fits(const conv_part *a);
-/* g: the part as gemm.c's product, whose packed_a is read. Needs no memory. */
-void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g);
+/* g: the part as gemm.c's product, whose packed_a is read; of rounded ones k counts words. The
+ * memory is needed for those alone. */
+size_t pointwise_bytes(const kernel_context *ctx, const conv_part *a, const kgemm *g);
+void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g,
+                   char *memory /* (pointwise_bytes) */);
 
 #endif

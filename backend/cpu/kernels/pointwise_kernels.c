@@ -17,6 +17,32 @@
 #define TILE_MIN vec4_smaller
 #include "backend/cpu/kernels/pointwise_tiles.h"
 
+#define TILE_TARGET
+#define TILE(name) pairs_portable_##name
+#define TILE_ROWS 4
+#define TILE_VECTOR vec4
+#define TILE_VECTORS 2
+#define TILE_LOAD vec4_load
+#define TILE_FILL vec4_fill
+#define TILE_ADD(a, b, sum) vec4_add_pairs(sum, a, b)
+#define TILE_MAX vec4_larger
+#define TILE_MIN vec4_smaller
+#include "backend/cpu/kernels/pointwise_tiles.h"
+
+#if KERNEL_ARM
+#define TILE_TARGET TARGET_ARM_BF16
+#define TILE(name) pairs_arm_##name
+#define TILE_ROWS 12
+#define TILE_VECTOR vec4
+#define TILE_VECTORS 2
+#define TILE_LOAD vec4_load
+#define TILE_FILL vec4_fill
+#define TILE_ADD(a, b, sum) vec4_add_bfdot(sum, a, b)
+#define TILE_MAX vec4_larger
+#define TILE_MIN vec4_smaller
+#include "backend/cpu/kernels/pointwise_tiles.h"
+#endif
+
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
@@ -45,7 +71,33 @@
 #define TILE_MAX _mm512_max_ps
 #define TILE_MIN _mm512_min_ps
 #include "backend/cpu/kernels/pointwise_tiles.h"
+
+/* ---------------------------------------------------------------- AVX-512 BF16 */
+
+#define ADD_PAIRS(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+
+#define TILE_TARGET TARGET_AVX512_BF16
+#define TILE(name) pairs_avx512_##name
+#define TILE_ROWS 12
+#define TILE_VECTOR __m512
+#define TILE_VECTORS 2
+#define TILE_LOAD _mm512_loadu_ps
+#define TILE_FILL _mm512_set1_ps
+#define TILE_ADD ADD_PAIRS
+#define TILE_MAX _mm512_max_ps
+#define TILE_MIN _mm512_min_ps
+#include "backend/cpu/kernels/pointwise_tiles.h"
 #endif
+
+pointwise_kernel pointwise_pairs_kernel_for(bool half) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) return pairs_avx512_kernels[half];
+#endif
+#if KERNEL_ARM
+  if (cpu_has_arm_bf16()) return pairs_arm_kernels[half];
+#endif
+  return pairs_portable_kernels[half];
+}
 
 pointwise_kernel pointwise_kernel_for(bool half) {
 #if KERNEL_X86

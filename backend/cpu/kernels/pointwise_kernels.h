@@ -29,5 +29,7 @@ typedef struct pointwise_kernel {
 
 /* Of so many rows as gemm.h's kernel for floats has. half: of half its columns. */
 pointwise_kernel pointwise_kernel_for(bool half);
+/* The same for a and b of pairs.h's words, and rows as its kernel has. */
+pointwise_kernel pointwise_pairs_kernel_for(bool half);
 
 #endif

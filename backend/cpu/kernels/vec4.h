@@ -3,6 +3,8 @@
 /* Four floats that any processor has a register for, by the compiler's own vectors. */
 #include <stdint.h>
 #include <string.h>
+
+#include "backend/cpu/kernels/features.h"
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -28,6 +30,21 @@ static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
   return sum + a * b;
 #endif
 }
+/* Of words of two BF16, the one in the low bits and the other, as floats; sum + a * b of both, the
+ * odd one first. */
+static inline vec4 vec4_pair_even(vec4 w) { return (vec4)((int4)w << 16); }
+static inline vec4 vec4_pair_odd(vec4 w) { return (vec4)((int4)w & ((int4){0} - 0x10000)); }
+static inline vec4 vec4_add_pairs(vec4 sum, vec4 a, vec4 b) {
+  sum = vec4_add_product(sum, vec4_pair_odd(a), vec4_pair_odd(b));
+  return vec4_add_product(sum, vec4_pair_even(a), vec4_pair_even(b));
+}
+#if KERNEL_ARM
+/* The same by the instruction, which adds the two to each other first. */
+TARGET_ARM_BF16 static inline vec4 vec4_add_bfdot(vec4 sum, vec4 a, vec4 b) {
+  return (vec4)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_f32((float32x4_t)a),
+                           vreinterpretq_bf16_f32((float32x4_t)b));
+}
+#endif
 /* Floats of 16 bits. Bits that stand for infinity or NaN get the exponent that floats have for
  * them. */
 static inline vec4 vec4_of_f16(short4 half) {

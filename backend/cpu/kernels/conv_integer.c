@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/conv_integer_kernels.h"
+#include "backend/cpu/kernels/depthwise_integer.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -29,6 +30,7 @@ typedef struct plane_dim {
 
 typedef struct integer_conv {
   const conv_args *p;
+  const conv_integer_args *args;
   int padding_value;
   integer_kernel kernel;
   int64_t k, taps, cells; /* elements of a patch; taps of a channel; outputs of one */
@@ -201,6 +203,38 @@ static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
   return w;
 }
 
+/* The elements of a tile from `from`, where element `row` of it would be, that the cells are; of
+ * other cells of any value. A tile of one run lies there as it is. */
+static const void *gather(const char *row, int64_t size, const cell_run *runs, int n_runs,
+                          char *copy) {
+  if (n_runs == 1 && runs->n == TILE) return row + runs->cell * size;
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    memcpy(copy + c->from * size, row + c->cell * size, (size_t)(c->n * size));
+  return copy;
+}
+
+static void scatter(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    memcpy(row + c->cell * size, tile + c->from * size, (size_t)(c->n * size));
+}
+
+/* Sums of a tile of one output to where they belong; row: the number of its first element in out. */
+static void store_tile(const integer_conv *a, int64_t output, int64_t row, const int32_t *sums,
+                       const cell_run *runs, int n_runs) {
+  const conv_integer_args *args = a->args;
+  const void *other = conv_integer_other(args, row);
+  unsigned char codes[TILE];
+  char copy[TILE * sizeof(int32_t)] = {0};
+  if (!args->makes_codes) {
+    scatter((const char *)sums, sizeof *sums, runs, n_runs, (char *)((int32_t *)a->p->out + row));
+    return;
+  }
+  if (other)
+    other = gather(other, (int64_t)dtype_size(args->codes.terms[1].type), runs, n_runs, copy);
+  requantise_sums(&args->codes, output, sums, other, codes);
+  scatter((const char *)codes, 1, runs, n_runs, (char *)a->p->out + row);
+}
+
 /* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
 static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, int64_t last,
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
@@ -210,11 +244,9 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
     const weight_rows w = rows_of(a, o, rows);
     a->kernel.multiply(rows, &w, patches, a->begin + o, sums);
-    for (int r = 0; r < rows; r++) {
-      int32_t *to = (int32_t *)p->out + (image * p->groups * p->outputs + o + r) * a->cells;
-      for (const cell_run *c = runs; c < runs + n_runs; c++)
-        memcpy(to + c->cell, sums + r * TILE + c->from, (size_t)c->n * sizeof *sums);
-    }
+    for (int r = 0; r < rows; r++)
+      store_tile(a, o + r, (image * p->groups * p->outputs + o + r) * a->cells, sums + r * TILE,
+                 runs, n_runs);
   }
 }
 
@@ -275,12 +307,13 @@ static void describe_planes(integer_conv *a) {
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *p = &args->conv;
   integer_conv a = {.p = p,
+                    .args = args,
                     .padding_value = args->padding_value & 255,
                     .kernel = choose_integer_kernel(),
                     .taps = kernel_size(p),
                     .cells = out_size(p)};
   a.k = p->channels * a.taps;
-  if (p->images * p->groups * p->outputs * a.cells == 0) return a;
+  if (p->images * p->groups * p->outputs * a.cells == 0 || depthwise_integer_fits(args)) return a;
   describe_planes(&a);
   a.tiles = (a.positions + TILE - 1) / TILE;
   a.by_group = p->groups > 1 && !a.from_x && p->channels * a.plane <= CACHED_BYTES;
@@ -353,6 +386,7 @@ static void find_begin(const integer_conv *a, int32_t *begin) {
 static bool conv_integer(const kernel_context *ctx, const void *args) {
   integer_conv a = make_conv(ctx, args);
   const conv_args *p = a.p;
+  if (depthwise_integer_fits(args)) depthwise_integer_run(ctx, args);
   if (!a.tiles) return true;
   const parts s = find_parts(ctx, &a);
   char *memory = ctx->scratch(ctx->pool, s.all);
@@ -377,4 +411,5 @@ const kernel_desc kernel_conv_integer = {
     .scratch = conv_integer_scratch,
     .args_size = sizeof(conv_integer_args),
     .operands = {OPERAND(conv_integer_args, conv.x), OPERAND(conv_integer_args, conv.weight),
-                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.out)}};
+                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.out),
+                 REQUANTISE_OPERANDS(conv_integer_args, codes)}};

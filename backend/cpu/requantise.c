@@ -145,6 +145,13 @@ static bool take_codes(pattern *p, operand_ref o) {
          take_terms(p, o);
 }
 
+/* What follows, monotone, limits as much as the first clamp: that does nothing more. */
+static void drop_clamp(pattern *p) {
+  if (!(p->inverse > 0)) return;
+  if (rintf(p->low * p->inverse) + p->zero <= p->least) p->low = -INFINITY;
+  if (rintf(p->high * p->inverse) + p->zero >= p->greatest) p->high = INFINITY;
+}
+
 /* first: of the pattern, whose shapes are given. */
 static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
   const tensor *out = &p->shapes[0];
@@ -157,8 +164,12 @@ static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
   p->channels = sizes[1];
   p->row = sizes[2];
   p->type = last->type;
-  return f->n > 0 && last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
-         (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
+  const bool is_found = f->n > 0 && last->kind == IR_STEP_KIND_CAST &&
+                        last->operand_type == DTYPE_F32 &&
+                        (p->type == DTYPE_I8 || p->type == DTYPE_U8) &&
+                        take_codes(p, &last->operands[0]);
+  if (is_found) drop_clamp(p);
+  return is_found;
 }
 
 /* ---------------------------------------------------------------- recording */

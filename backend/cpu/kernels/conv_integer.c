@@ -203,36 +203,59 @@ static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
   return w;
 }
 
-/* The elements of a tile from `from`, where element `row` of it would be, that the cells are; of
- * other cells of any value. A tile of one run lies there as it is. */
-static const void *gather(const char *row, int64_t size, const cell_run *runs, int n_runs,
-                          char *copy) {
-  if (n_runs == 1 && runs->n == TILE) return row + runs->cell * size;
-  for (const cell_run *c = runs; c < runs + n_runs; c++)
-    memcpy(copy + c->from * size, row + c->cell * size, (size_t)(c->n * size));
-  return copy;
+/* As memcpy, of few bytes. */
+static inline void copy_few(char *to, const char *from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) memcpy(to + i, from + i, 16);
+  if (i + 8 <= n) memcpy(to + i, from + i, 8), i += 8;
+  if (i + 4 <= n) memcpy(to + i, from + i, 4), i += 4;
+  for (; i < n; i++) to[i] = from[i];
 }
 
+/* Elements of a tile and where they belong: row, element 0 of an output's, each of `size` bytes. */
+static void gather(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    copy_few(tile + c->from * size, row + c->cell * size, c->n * size);
+}
 static void scatter(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row) {
   for (const cell_run *c = runs; c < runs + n_runs; c++)
-    memcpy(row + c->cell * size, tile + c->from * size, (size_t)(c->n * size));
+    copy_few(row + c->cell * size, tile + c->from * size, c->n * size);
 }
 
-/* Sums of a tile of one output to where they belong; row: the number of its first element in out. */
-static void store_tile(const integer_conv *a, int64_t output, int64_t row, const int32_t *sums,
-                       const cell_run *runs, int n_runs) {
+/* Codes of `rows` outputs of a tile; a tile of one run is stored, and read of codes.terms[1], where
+ * it is. at: the number of the first output's first element in out. */
+static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t at,
+                        const int32_t *sums, const cell_run *runs, int n_runs) {
   const conv_integer_args *args = a->args;
-  const void *other = conv_integer_other(args, row);
-  unsigned char codes[TILE];
-  char copy[TILE * sizeof(int32_t)] = {0};
-  if (!args->makes_codes) {
-    scatter((const char *)sums, sizeof *sums, runs, n_runs, (char *)((int32_t *)a->p->out + row));
+  const requantise_term *t = &args->codes.terms[1];
+  const bool is_whole = n_runs == 1 && runs->n == TILE, has_other = t->x != NULL;
+  const int64_t size = has_other ? (int64_t)dtype_size(t->type) : 0;
+  unsigned char tiles[ROWS][TILE], *codes[ROWS], *out = a->p->out;
+  char others[ROWS][TILE * sizeof(int32_t)];
+  const void *other[ROWS] = {NULL};
+  for (int r = 0; r < rows; r++) {
+    const int64_t row = at + r * a->cells;
+    codes[r] = is_whole ? out + row + runs->cell : tiles[r];
+    if (!has_other) continue;
+    const char *x = (const char *)t->x + row * size;
+    other[r] = is_whole ? x + runs->cell * size : others[r];
+    if (!is_whole) memset(others[r], 0, sizeof others[r]);
+    if (!is_whole) gather(x, size, runs, n_runs, others[r]);
+  }
+  requantise_sums(&args->codes, output, rows, sums, other, codes);
+  for (int r = 0; r < rows && !is_whole; r++)
+    scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
+}
+
+static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t at,
+                       const int32_t *sums, const cell_run *runs, int n_runs) {
+  if (a->args->makes_codes) {
+    store_codes(a, output, rows, at, sums, runs, n_runs);
     return;
   }
-  if (other)
-    other = gather(other, (int64_t)dtype_size(args->codes.terms[1].type), runs, n_runs, copy);
-  requantise_sums(&args->codes, output, sums, other, codes);
-  scatter((const char *)codes, 1, runs, n_runs, (char *)a->p->out + row);
+  for (int r = 0; r < rows; r++)
+    scatter((const char *)(sums + r * TILE), sizeof *sums, runs, n_runs,
+            (char *)((int32_t *)a->p->out + at + r * a->cells));
 }
 
 /* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
@@ -244,9 +267,7 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
     const weight_rows w = rows_of(a, o, rows);
     a->kernel.multiply(rows, &w, patches, a->begin + o, sums);
-    for (int r = 0; r < rows; r++)
-      store_tile(a, o + r, (image * p->groups * p->outputs + o + r) * a->cells, sums + r * TILE,
-                 runs, n_runs);
+    store_tile(a, o, rows, (image * p->groups * p->outputs + o) * a->cells, sums, runs, n_runs);
   }
 }
 

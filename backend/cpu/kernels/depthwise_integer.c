@@ -32,45 +32,42 @@ bool depthwise_integer_fits(const conv_integer_args *args) {
 }
 
 #if KERNEL_X86
-typedef struct plane_taps {
-  int32_t begin; /* of each sum */
-  uint32_t words[MOST_ROWS][MOST_WORDS];
-} plane_taps;
+/* What all planes share. */
+typedef struct sight {
+  const conv_integer_args *args;
+  unsigned char shuffles[MOST_WORDS][LOADED]; /* what a word of taps sees of a quarter's bytes */
+  int32_t spread[LANES];                      /* the dwords of x that the quarters get */
+} sight;
 
 /* A plane of x and what is made of it. */
 typedef struct plane {
-  const conv_integer_args *args;
+  const sight *s;
   const unsigned char *x;
   int64_t channel, first; /* of all outputs of an image; number of its first element in out */
-  plane_taps taps;
+  int32_t begin;          /* of each sum */
+  uint32_t words[MOST_ROWS][MOST_WORDS];
 } plane;
 
-static plane_taps taps_of(const conv_args *p, int64_t output) {
-  const int64_t rows = p->dims[1].kernel, columns = p->dims[2].kernel;
-  const signed char *weight = (const signed char *)p->weight + output * rows * columns;
-  plane_taps t = {.begin = p->bias ? ((const int32_t *)p->bias)[output] : 0};
-  for (int64_t y = 0; y < rows; y++)
-    memcpy(t.words[y], weight + y * columns, (size_t)columns);
-  for (int64_t i = 0; i < rows * columns && p->type == DTYPE_I8; i++) t.begin -= 128 * weight[i];
-  return t;
-}
-
-/* What a word of taps, number `word`, sees of the 16 bytes of four outputs. */
-static TARGET_AVX512_VNNI __m512i shuffle_of(const kconv_dim *d, int word) {
+static sight make_sight(const conv_integer_args *args) {
   enum { NONE = 0x80 };
-  unsigned char at[LOADED];
-  for (int i = 0; i < LOADED; i++) {
-    const int output = i % LANE_BYTES / 4, tap = 4 * word + i % 4;
-    at[i] = tap < d->kernel ? (unsigned char)(output * d->stride + tap * d->dilation) : NONE;
-  }
-  return _mm512_loadu_si512(at);
+  const kconv_dim *d = &args->conv.dims[2];
+  sight s = {.args = args};
+  for (int w = 0; w < MOST_WORDS; w++)
+    for (int i = 0; i < LOADED; i++) {
+      const int output = i % LANE_BYTES / 4, tap = 4 * w + i % 4;
+      s.shuffles[w][i] =
+          tap < d->kernel ? (unsigned char)(output * d->stride + tap * d->dilation) : NONE;
+    }
+  for (int i = 0; i < LANES; i++) s.spread[i] = (int32_t)(i / 4 * d->stride + i % 4);
+  return s;
 }
 
-/* Dwords of 64 bytes as those of each four outputs stand in a quarter. */
-static TARGET_AVX512_VNNI __m512i spread_of(const kconv_dim *d) {
-  int32_t at[LANES];
-  for (int i = 0; i < LANES; i++) at[i] = (int32_t)(i / 4 * d->stride + i % 4);
-  return _mm512_loadu_si512(at);
+static void find_taps(const conv_args *p, plane *q) {
+  const int64_t rows = p->dims[1].kernel, columns = p->dims[2].kernel;
+  const signed char *weight = (const signed char *)p->weight + q->channel * rows * columns;
+  q->begin = p->bias ? ((const int32_t *)p->bias)[q->channel] : 0;
+  for (int64_t y = 0; y < rows; y++) memcpy(q->words[y], weight + y * columns, (size_t)columns);
+  for (int64_t i = 0; i < rows * columns && p->type == DTYPE_I8; i++) q->begin -= 128 * weight[i];
 }
 
 /* Of 16 outputs from number `from` of a row on: which bytes of a row of x they see. */
@@ -82,83 +79,122 @@ static __mmask64 seen_bytes(const kconv_dim *d, int64_t from) {
   return (~UINT64_C(0) >> (LOADED - (end - begin))) << begin;
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots(__m512i sum, __m512i x, uint32_t word) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(_mm512_set1_epi32((int)word)));
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots(__m512i sum, __m512i x, __m512i word) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
   return sum;
 }
 
+/* The first n of 16 bytes. */
+KERNEL_INLINE void store_bytes(unsigned char *to, __m128i bytes, int64_t n) {
+  unsigned char copy[LANES];
+  if (n == LANES) {
+    _mm_storeu_si128((__m128i *)(void *)to, bytes);
+    return;
+  }
+  _mm_storeu_si128((__m128i *)(void *)copy, bytes);
+  if (n >= 8) {
+    memcpy(to, copy, 8);
+    memcpy(to + n - 8, copy + n - 8, 8);
+  } else {
+    for (int64_t i = 0; i < n; i++) to[i] = copy[i];
+  }
+}
+
 /* The first n of 16 sums, element `at` of out. */
-KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const plane *q, const requantise_vectors *v,
-                                                 int64_t at, int64_t n, __m512i sums) {
-  const conv_integer_args *a = q->args;
-  const requantise_term *t = &a->codes.terms[1];
+KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
+                                                 const requantise_vectors *v, int64_t at, int64_t n,
+                                                 __m512i sums) {
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
   if (!a->makes_codes) {
     _mm512_mask_storeu_epi32((int32_t *)a->conv.out + at, some, sums);
     return;
   }
   __m512 other = v->zero;
-  if (v->has_other) other = requantise_load_some(t->type, conv_integer_other(a, at), some);
-  const __m128i codes = requantise_vector(v, _mm512_cvtepi32_ps(sums), other);
-  unsigned char *to = (unsigned char *)a->conv.out + at;
-  if (n == LANES)
-    _mm_storeu_si128((__m128i *)(void *)to, codes);
-  else
-    _mm512_mask_storeu_epi8(to, some, _mm512_castsi128_si512(codes));
+  if (v->has_other)
+    other = requantise_load_some(a->codes.terms[1].type, conv_integer_other(a, at), some);
+  store_bytes((unsigned char *)a->conv.out + at,
+              requantise_vector(v, _mm512_cvtepi32_ps(sums), other), n);
 }
 
-/* words: of a row of taps; rows: of the window. */
-KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words) {
-  const conv_args *p = &q->args->conv;
-  const kconv_dim *y = &p->dims[1], *x = &p->dims[2];
-  const requantise_vectors v = requantise_vectors_of(&q->args->codes, q->channel);
-  const __m512i flip = _mm512_set1_epi8((char)(p->type == DTYPE_I8 ? 0x80 : 0)),
-                around = _mm512_set1_epi8((char)q->args->padding_value), spread = spread_of(x);
-  __m512i shuffles[MOST_WORDS];
-  for (int w = 0; w < words; w++) shuffles[w] = shuffle_of(x, w);
-  for (int64_t from = 0; from < x->out; from += LANES) {
-    const __mmask64 seen = seen_bytes(x, from);
-    const int64_t n = x->out - from < LANES ? x->out - from : LANES;
-    const unsigned char *column = q->x + (from * x->stride - x->padding);
-    for (int64_t i = 0; i < y->out; i++) {
-      __m512i sum = _mm512_set1_epi32(q->taps.begin);
-      for (int r = 0; r < rows; r++) {
-        const int64_t row = i * y->stride - y->padding + r * y->dilation;
-        const __mmask64 there = row >= 0 && row < y->in ? seen : 0;
-        __m512i bytes = _mm512_mask_loadu_epi8(around, there, column + row * x->in);
-        bytes = _mm512_permutexvar_epi32(spread, _mm512_xor_si512(bytes, flip));
-        for (int w = 0; w < words; w++)
-          sum = add_dots(sum, _mm512_shuffle_epi8(bytes, shuffles[w]), q->taps.words[r][w]);
-      }
-      store_sums(q, &v, q->first + i * x->out + from, n, sum);
+/* What 16 outputs see of a row of x, by words of taps. */
+typedef struct row_reader {
+  __m512i flip, around, spread, shuffles[MOST_WORDS];
+  __mmask64 seen;
+} row_reader;
+
+KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *k, int words,
+                                               const unsigned char *x, bool is_inside,
+                                               __m512i *to) {
+  __m512i bytes = _mm512_mask_loadu_epi8(k->around, is_inside ? k->seen : 0, x);
+  bytes = _mm512_permutexvar_epi32(k->spread, _mm512_xor_si512(bytes, k->flip));
+  for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, k->shuffles[w]);
+}
+
+/* 16 columns of outputs from `from` on. rows, words: of the window. rolls: the rows that one output
+ * sees are those of the one above, but one. */
+KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_reader *k,
+                                                  const requantise_vectors *v, int64_t from,
+                                                  int rows, int words, bool rolls) {
+  const conv_integer_args *args = q->s->args;
+  const kconv_dim y = args->conv.dims[1], x = args->conv.dims[2];
+  const int64_t n = x.out - from < LANES ? x.out - from : LANES;
+  const unsigned char *column = q->x + (from * x.stride - x.padding);
+  __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
+  for (int r = 0; r < rows; r++)
+    for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)q->words[r][w]);
+  for (int64_t i = 0; i < y.out; i++) {
+    __m512i sum = _mm512_set1_epi32(q->begin);
+    const int64_t top = i * y.stride - y.padding;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const int64_t row = top + r * y.dilation;
+      if (rolls && i > 0 && r + 1 < rows)
+        for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
+      else
+        read_row(k, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
+      for (int w = 0; w < words; w++) sum = add_dots(sum, seen[r][w], taps[r][w]);
     }
+    store_sums(args, v, q->first + i * x.out + from, n, sum);
+  }
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words, bool rolls) {
+  const conv_integer_args *args = q->s->args;
+  const kconv_dim *x = &args->conv.dims[2];
+  const requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
+                  .around = _mm512_set1_epi8((char)args->padding_value),
+                  .spread = _mm512_loadu_si512(q->s->spread)};
+  for (int w = 0; w < words; w++) k.shuffles[w] = _mm512_loadu_si512(q->s->shuffles[w]);
+  for (int64_t from = 0; from < x->out; from += LANES) {
+    k.seen = seen_bytes(x, from);
+    run_columns(q, &k, &v, from, rows, words, rolls);
   }
 }
 
 static TARGET_AVX512_VNNI void run_some_plane(const plane *q) {
-  const int rows = (int)q->args->conv.dims[1].kernel,
-            words = (int)(q->args->conv.dims[2].kernel + 3) / 4;
-  if (rows == 3 && words == 1)
-    run_plane(q, 3, 1);
-  else if (rows == 5 && words == 2)
-    run_plane(q, 5, 2);
+  const kconv_dim *d = q->s->args->conv.dims;
+  const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
+  const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
+  if (rows == 3 && words == 1 && rolls)
+    run_plane(q, 3, 1, true);
+  else if (rows == 3 && words == 1)
+    run_plane(q, 3, 1, false);
+  else if (rows == 5 && words == 2 && rolls)
+    run_plane(q, 5, 2, true);
   else
-    run_plane(q, rows, words);
+    run_plane(q, rows, words, false);
 }
 
 static void run_planes(void *ctx, int64_t begin, int64_t end) {
-  const conv_integer_args *args = ctx;
-  const conv_args *p = &args->conv;
+  const sight *s = ctx;
+  const conv_args *p = &s->args->conv;
   const int64_t channels = p->groups * p->outputs;
   for (int64_t k = begin; k < end; k++) {
-    const int64_t channel = k % channels;
-    const plane q = {
-        .args = args,
-        .x = (const unsigned char *)p->x +
-             (k / channels * p->groups + channel / p->outputs) * in_size(p),
-        .channel = channel,
-        .first = k * out_size(p),
-        .taps = taps_of(p, channel)};
+    plane q = {.s = s, .channel = k % channels, .first = k * out_size(p)};
+    const int64_t plane_of_x = k / channels * p->groups + q.channel / p->outputs;
+    q.x = (const unsigned char *)p->x + plane_of_x * in_size(p);
+    find_taps(p, &q);
     run_some_plane(&q);
   }
 }
@@ -167,9 +203,9 @@ static void run_planes(void *ctx, int64_t begin, int64_t end) {
 void depthwise_integer_run(const kernel_context *ctx, const conv_integer_args *args) {
 #if KERNEL_X86
   const conv_args *p = &args->conv;
+  sight s = make_sight(args);
   ctx->parallel_for(ctx->pool, p->images * p->groups * p->outputs,
-                    OUTPUTS_PER_TASK / (out_size(p) + 1) + 1, run_planes,
-                    (void *)(uintptr_t)args);
+                    OUTPUTS_PER_TASK / (out_size(p) + 1) + 1, run_planes, &s);
 #else
   (void)ctx, (void)args;
 #endif

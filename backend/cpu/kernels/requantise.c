@@ -129,38 +129,62 @@ static void run_row(const requantise_args *p, int64_t row) {
 /* ---------------------------------------------------------------- sums of another kernel */
 
 #if KERNEL_X86
-static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel,
-                                      const int32_t *sums, const void *other,
-                                      unsigned char *codes) {
-  const requantise_vectors v = requantise_vectors_of(p, channel);
-  for (int i = 0; i < REQUANTISE_TILE; i += 16) {
-    const __m512 sum = requantise_load(DTYPE_I32, sums + i);
-    __m512 y = _mm512_setzero_ps();
-    if (other) y = requantise_load(p->terms[1].type, element_at(other, p->terms[1].type, i));
-    _mm_storeu_si128((__m128i *)(void *)(codes + i), requantise_vector(&v, sum, y));
+/* other_type: of terms[1], where that is there. */
+KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, dtype other_type,
+                                              int64_t channel, int rows, const int32_t *sums,
+                                              const void *const *other,
+                                              unsigned char *const *codes) {
+  const int64_t size = other_type == DTYPE_F32 || other_type == DTYPE_I32 ? 4 : 1;
+  requantise_vectors v = requantise_vectors_of(p, channel);
+  for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
+    requantise_set_channel(&v, p, channel + r);
+#pragma GCC unroll 4
+    for (int i = 0; i < REQUANTISE_TILE; i += 16) {
+      __m512 y = v.zero;
+      if (v.has_other) y = requantise_load(other_type, (const char *)other[r] + i * size);
+      const __m128i some = requantise_vector(&v, requantise_load(DTYPE_I32, sums + i), y);
+      _mm_storeu_si128((__m128i *)(void *)(codes[r] + i), some);
+    }
   }
+}
+
+static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows,
+                                      const int32_t *sums, const void *const *other,
+                                      unsigned char *const *codes) {
+  const dtype t = p->terms[1].type;
+  if (t == DTYPE_U8)
+    sums_vectors(p, DTYPE_U8, channel, rows, sums, other, codes);
+  else
+    sums_vectors(p, t, channel, rows, sums, other, codes);
 }
 #endif
 
-void requantise_sums(const requantise_args *p, int64_t channel, const int32_t *sums,
+static void sums_row(const requantise_args *p, int64_t channel, const int32_t *sums,
                      const void *other, unsigned char *codes) {
   float blocks[2][REQUANTISE_TILE], values[REQUANTISE_TILE];
   affine t[2];
-#if KERNEL_X86
-  if (cpu_has_avx512()) {
-    sums_avx512(p, channel, sums, other, codes);
-    return;
-  }
-#endif
   for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], channel);
   load_row(COMPUTE_F32, DTYPE_I32, sums, 1, REQUANTISE_TILE, blocks[0]);
   t[0].x = blocks[0];
-  if (other) {
+  t[1].x = NULL;
+  if (p->terms[1].x) {
     load_row(COMPUTE_F32, p->terms[1].type, other, 1, REQUANTISE_TILE, blocks[1]);
     t[1].x = blocks[1];
   }
   compute_block(p, t, REQUANTISE_TILE, values);
   cast_row(p->type, codes, REQUANTISE_TILE, values);
+}
+
+void requantise_sums(const requantise_args *p, int64_t channel, int rows, const int32_t *sums,
+                     const void *const *other, unsigned char *const *codes) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    sums_avx512(p, channel, rows, sums, other, codes);
+    return;
+  }
+#endif
+  for (int r = 0; r < rows; r++)
+    sums_row(p, channel + r, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
 }
 
 /* ---------------------------------------------------------------- the kernel */

@@ -37,9 +37,9 @@ KERNEL(requantise, requantise_args);
       OPERAND(args, at.terms[1].bias.of_channel)
 
 enum { REQUANTISE_TILE = 64 };
-/* codes (REQUANTISE_TILE) of sums of one channel that stand for terms[0].x, which is I32; other: as
- * many elements of terms[1].x, where that is there. */
-void requantise_sums(const requantise_args *p, int64_t channel, const int32_t *sums,
-                     const void *other, unsigned char *codes);
+/* codes[r] (REQUANTISE_TILE) of sums (rows, REQUANTISE_TILE), which stand for terms[0].x, of channel
+ * + r; other[r]: as many elements of terms[1].x, where that is there. */
+void requantise_sums(const requantise_args *p, int64_t channel, int rows, const int32_t *sums,
+                     const void *const *other, unsigned char *const *codes);
 
 #endif

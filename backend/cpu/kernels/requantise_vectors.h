@@ -2,6 +2,8 @@
 #define BACKEND_CPU_KERNELS_REQUANTISE_VECTORS_H
 /* requantise_args over 16 sums in a register, as requantise.c computes them: each operation in F32,
  * in that order. */
+#include <math.h>
+
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/requantise.h"
 #if KERNEL_X86
@@ -14,44 +16,50 @@ static inline float requantise_number(const requantise_factor *f, int64_t channe
 
 #if KERNEL_X86
 typedef struct affine_vectors {
+  bool has_zero;
   __m512 zero, scale, bias;
 } affine_vectors;
 
-/* The numbers of one channel. */
+/* The numbers of one channel, and which of the operations change anything. */
 typedef struct requantise_vectors {
   affine_vectors terms[2];
   bool has_other; /* terms[1] */
+  bool has_low, has_high, has_zero;
   __m512 low, high, inverse, zero, least, greatest;
 } requantise_vectors;
 
 KERNEL_INLINE TARGET_AVX512 affine_vectors affine_vectors_of(const requantise_term *t,
                                                              int64_t channel) {
-  return (affine_vectors){_mm512_set1_ps(t->zero),
+  return (affine_vectors){t->zero != 0, _mm512_set1_ps(t->zero),
                           _mm512_set1_ps(requantise_number(&t->scale, channel)),
                           _mm512_set1_ps(requantise_number(&t->bias, channel))};
+}
+
+KERNEL_INLINE TARGET_AVX512 void requantise_set_channel(requantise_vectors *v,
+                                                        const requantise_args *p, int64_t channel) {
+  v->terms[0] = affine_vectors_of(&p->terms[0], channel);
+  if (v->has_other) v->terms[1] = affine_vectors_of(&p->terms[1], channel);
 }
 
 KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_vectors_of(const requantise_args *p,
                                                                      int64_t channel) {
   requantise_vectors v = {.has_other = p->terms[1].x != NULL,
+                          .has_low = !isinf(p->low),
+                          .has_high = !isinf(p->high),
+                          .has_zero = p->zero != 0,
                           .low = _mm512_set1_ps(p->low),
                           .high = _mm512_set1_ps(p->high),
                           .inverse = _mm512_set1_ps(p->inverse),
                           .zero = _mm512_set1_ps(p->zero),
                           .least = _mm512_set1_ps(p->least),
                           .greatest = _mm512_set1_ps(p->greatest)};
-  v.terms[0] = affine_vectors_of(&p->terms[0], channel);
-  v.terms[1] = affine_vectors_of(&p->terms[1], channel);
+  requantise_set_channel(&v, p, channel);
   return v;
 }
 
 KERNEL_INLINE TARGET_AVX512 __m512 affine_value(const affine_vectors *t, __m512 x) {
-  return _mm512_add_ps(_mm512_mul_ps(_mm512_sub_ps(x, t->zero), t->scale), t->bias);
-}
-
-/* The second operand of both is what NaN gives: NaN passes. */
-KERNEL_INLINE TARGET_AVX512 __m512 clamp_vector(__m512 x, __m512 low, __m512 high) {
-  return _mm512_min_ps(high, _mm512_max_ps(low, x));
+  if (t->has_zero) x = _mm512_sub_ps(x, t->zero);
+  return _mm512_add_ps(_mm512_mul_ps(x, t->scale), t->bias);
 }
 
 /* 16 elements of a term: F32, I32, I8 or U8. */
@@ -79,9 +87,12 @@ KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *
   enum { NEAREST_EVEN = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
   __m512 x = affine_value(&v->terms[0], first);
   if (v->has_other) x = _mm512_add_ps(x, affine_value(&v->terms[1], other));
-  x = _mm512_mul_ps(clamp_vector(x, v->low, v->high), v->inverse);
-  x = _mm512_add_ps(_mm512_roundscale_ps(x, NEAREST_EVEN), v->zero);
-  x = clamp_vector(x, v->least, v->greatest);
+  /* The second operand of a limit is what NaN gives: NaN passes. */
+  if (v->has_low) x = _mm512_max_ps(v->low, x);
+  if (v->has_high) x = _mm512_min_ps(v->high, x);
+  x = _mm512_roundscale_ps(_mm512_mul_ps(x, v->inverse), NEAREST_EVEN);
+  if (v->has_zero) x = _mm512_add_ps(x, v->zero);
+  x = _mm512_min_ps(v->greatest, _mm512_max_ps(v->least, x));
   return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(x));
 }
 #endif

@@ -15,9 +15,9 @@
  *   EPILOGUE(y, first, n)  behind the stores of n neighbours of out, the first of which is number
  *                      `first` in out and lies at y: they become what the node's epilogue makes of
  * them
- *   STORE_RESULT(y, from, first, n)  stores what lies at `from`, in private memory, or of an op whose
- *                      epilogue makes another dtype what the epilogue makes of it
- * index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0.
+ *   STORE_RESULT(y, from, first, n)  stores what lies at `from`, in private memory, or of an op
+ * whose epilogue makes another dtype what the epilogue makes of it index_t is int, or long where
+ * WIDE is 1; index8 its vector of 8, innermost dimension in s0.
  */
 #ifndef COMMON_H
 #define COMMON_H

@@ -164,10 +164,9 @@ static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
   p->channels = sizes[1];
   p->row = sizes[2];
   p->type = last->type;
-  const bool is_found = f->n > 0 && last->kind == IR_STEP_KIND_CAST &&
-                        last->operand_type == DTYPE_F32 &&
-                        (p->type == DTYPE_I8 || p->type == DTYPE_U8) &&
-                        take_codes(p, &last->operands[0]);
+  const bool is_found =
+      f->n > 0 && last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
+      (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
   if (is_found) drop_clamp(p);
   return is_found;
 }

@@ -7,8 +7,8 @@
 
 /* Records the node, if it is one of those; *done says. */
 clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool *done) STATUS_CHECK;
-/* Whether the epilogue of a convolution (images, channels, ...) is one of those: then its arguments,
- * where terms[0] is the op's result and has no x; there is no out. */
+/* Whether the epilogue of a convolution (images, channels, ...) is one of those: then its
+ * arguments, where terms[0] is the op's result and has no x; there is no out. */
 bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args *out);
 
 #endif

@@ -214,11 +214,10 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
 static const char *const value_kind_names[] = {
-    [VALUE_OPERAND] = "a buffer",  [VALUE_SCRATCH] = "a buffer", [VALUE_FORM] = "a buffer",
-    [VALUE_RESULT] = "a buffer",
-    [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",
-    [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices",
-    [VALUE_LOCAL] = "local memory"};
+    [VALUE_OPERAND] = "a buffer",     [VALUE_SCRATCH] = "a buffer",  [VALUE_FORM] = "a buffer",
+    [VALUE_RESULT] = "a buffer",      [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",
+    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",
+    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
 
 static bool raw_int(raw_arg *r, int64_t v) {
   r->as.i = (int32_t)v;

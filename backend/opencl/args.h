@@ -52,8 +52,8 @@ typedef struct arg_local {
   size_t bytes;
 } arg_local;
 
-/* The slot of a tensor that is no operand: the op's own result, where the steps of its epilogue make
- * another dtype of it. */
+/* The slot of a tensor that is no operand: the op's own result, where the steps of its epilogue
+ * make another dtype of it. */
 enum { RESULT_SLOT = INT32_MAX };
 arg_buffer buffer_arg(const bound_tensor *t);
 arg_buffer absent_arg(void);                    /* for an optional operand that is not there */

@@ -12,9 +12,10 @@
 #include "backend/opencl/steps.h"
 
 /*
- * Where the steps make another dtype of the op's result, a kernel that has it in private memory says
- * STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those of out
- * from y on. Other ops' launches write the result to scratch memory, which the steps read. */
+ * Where the steps make another dtype of the op's result, a kernel that has it in private memory
+ * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
+ * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
+ */
 
 struct epilogue_part {
   steps_text s;

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_INTEGER_H
 #define BACKEND_CPU_KERNELS_CONV_INTEGER_H
-/* Convolution of 8-bit integers: x I8 or U8 (type), weight I8, bias I32; out the sums, I32, or codes
- * of them. */
+/* Convolution of 8-bit integers: x I8 or U8 (type), weight I8, bias I32; out the sums, I32, or
+ * codes of them. */
 #include "backend/cpu/kernels/conv_window.h"
 #include "backend/cpu/kernels/requantise.h"
 

@@ -1,7 +1,7 @@
-/* Depthwise convolutions of integers, where processors have dot products of bytes: rows of x are read
- * where they lie, with the padding as what a masked load leaves out. Of 16 neighbouring outputs the
- * elements under four taps of a row of the window become words, by two shuffles, that a word of the
- * weight is multiplied with. */
+/* Depthwise convolutions of integers, where processors have dot products of bytes: rows of x are
+ * read where they lie, with the padding as what a masked load leaves out. Of 16 neighbouring
+ * outputs the elements under four taps of a row of the window become words, by two shuffles, that a
+ * word of the weight is multiplied with. */
 #include "backend/cpu/kernels/depthwise_integer.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "backend/cpu/kernels/requantise_vectors.h"
 
 enum {
-  LANES = 16,     /* outputs of a vector */
+  LANES = 16, /* outputs of a vector */
   LANE_BYTES = 16 /* of x, that four outputs see */,
-  LOADED = 64,    /* bytes of x */
+  LOADED = 64, /* bytes of x */
   MOST_STRIDE = (LOADED / LANE_BYTES - 1) + 1,
   MOST_ROWS = 16,
   MOST_WORDS = 4, /* of a row of taps */

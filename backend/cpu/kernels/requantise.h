@@ -31,13 +31,14 @@ KERNEL(requantise, requantise_args);
 
 /* The operands of requantise_args in another kernel's, `at` of its arguments: they have sums of
  * their own in the place of terms[0].x, and an out of their own. */
-#define REQUANTISE_OPERANDS(args, at)                                              \
+#define REQUANTISE_OPERANDS(args, at)                                                      \
   OPERAND(args, at.terms[0].scale.of_channel), OPERAND(args, at.terms[0].bias.of_channel), \
-      OPERAND(args, at.terms[1].x), OPERAND(args, at.terms[1].scale.of_channel),   \
+      OPERAND(args, at.terms[1].x), OPERAND(args, at.terms[1].scale.of_channel),           \
       OPERAND(args, at.terms[1].bias.of_channel)
 
 enum { REQUANTISE_TILE = 64 };
-/* codes[r] (REQUANTISE_TILE) of sums (rows, REQUANTISE_TILE), which stand for terms[0].x, of channel
+/* codes[r] (REQUANTISE_TILE) of sums (rows, REQUANTISE_TILE), which stand for terms[0].x, of
+ * channel
  * + r; other[r]: as many elements of terms[1].x, where that is there. */
 void requantise_sums(const requantise_args *p, int64_t channel, int rows, const int32_t *sums,
                      const void *const *other, unsigned char *const *codes);

@@ -186,11 +186,21 @@ static int find_runs(const integer_conv *a, int64_t at, cell_run runs[TILE]) {
     if (cell[1] == a->d[1].size) cell[1] = 0, cell[0]++;
     n = a->d[2].size - cell[2] < end - p ? a->d[2].size - cell[2] : end - p;
     if (cell[1] >= d[1].out || cell[2] >= d[2].out) continue;
-    runs[count++] = (cell_run){.from = (int)(p - at),
-                               .cell = (cell[0] * d[1].out + cell[1]) * d[2].out + cell[2],
-                               .n = d[2].out - cell[2] < n ? d[2].out - cell[2] : n};
+    const cell_run some = {.from = (int)(p - at),
+                           .cell = (cell[0] * d[1].out + cell[1]) * d[2].out + cell[2],
+                           .n = d[2].out - cell[2] < n ? d[2].out - cell[2] : n};
+    cell_run *last = count ? &runs[count - 1] : NULL;
+    if (last && last->from + last->n == some.from && last->cell + last->n == some.cell)
+      last->n += some.n;
+    else
+      runs[count++] = some;
   }
   return count;
+}
+
+/* Of a tile: those behind are nobody's. */
+static int cells_of(const cell_run *runs, int n_runs) {
+  return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
 static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
@@ -239,10 +249,10 @@ static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t
     if (!has_other) continue;
     const char *x = (const char *)t->x + row * size;
     other[r] = is_whole ? x + runs->cell * size : others[r];
-    if (!is_whole) memset(others[r], 0, sizeof others[r]);
+    if (!is_whole) memset(others[r], 0, (size_t)(TILE * size));
     if (!is_whole) gather(x, size, runs, n_runs, others[r]);
   }
-  requantise_sums(&args->codes, output, rows, sums, other, codes);
+  requantise_sums(&args->codes, output, rows, cells_of(runs, n_runs), sums, other, codes);
   for (int r = 0; r < rows && !is_whole; r++)
     scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
 }
@@ -261,12 +271,13 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
 /* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
 static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, int64_t last,
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
+  const int cells = cells_of(runs, n_runs);
   const conv_args *p = a->p;
   for (int64_t o = output; o < last; o += ROWS) {
     int32_t sums[ROWS * TILE];
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
     const weight_rows w = rows_of(a, o, rows);
-    a->kernel.multiply(rows, &w, patches, a->begin + o, sums);
+    a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
     store_tile(a, o, rows, (image * p->groups * p->outputs + o) * a->cells, sums, runs, n_runs);
   }
 }
@@ -278,6 +289,7 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
   int n_runs = find_runs(a, tile * TILE, runs);
   int64_t first = block * a->block,
           last = first + a->block < p->outputs ? first + a->block : p->outputs;
+  if (n_runs == 0) return;
   pack_tile(a, s, tile * TILE, patches);
   multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
                 n_runs);

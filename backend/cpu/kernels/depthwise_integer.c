@@ -130,19 +130,21 @@ KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *k, int words,
   for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, k->shuffles[w]);
 }
 
-/* 16 columns of outputs from `from` on. rows, words: of the window. rolls: the rows that one output
- * sees are those of the one above, but one. */
+/* The sums of one vector after another, of 16 columns from `from` on, to the rows of out. rows,
+ * words: of the window. rolls: the rows that one output sees are those of the one above, but one.
+ */
 KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_reader *k,
                                                   const requantise_vectors *v, int64_t from,
-                                                  int rows, int words, bool rolls) {
+                                                  int rows, int words, bool rolls, bool is_plain) {
   const conv_integer_args *args = q->s->args;
   const kconv_dim y = args->conv.dims[1], x = args->conv.dims[2];
   const int64_t n = x.out - from < LANES ? x.out - from : LANES;
   const unsigned char *column = q->x + (from * x.stride - x.padding);
+  unsigned char *codes = (unsigned char *)args->conv.out + q->first + from;
   __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
   for (int r = 0; r < rows; r++)
     for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)q->words[r][w]);
-  for (int64_t i = 0; i < y.out; i++) {
+  for (int64_t i = 0; i < y.out; i++, codes += x.out) {
     __m512i sum = _mm512_set1_epi32(q->begin);
     const int64_t top = i * y.stride - y.padding;
 #pragma GCC unroll 8
@@ -154,36 +156,50 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
         read_row(k, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
       for (int w = 0; w < words; w++) sum = add_dots(sum, seen[r][w], taps[r][w]);
     }
-    store_sums(args, v, q->first + i * x.out + from, n, sum);
+    if (is_plain)
+      store_bytes(codes, requantise_vector(v, _mm512_cvtepi32_ps(sum), v->zero), n);
+    else
+      store_sums(args, v, q->first + i * x.out + from, n, sum);
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words, bool rolls) {
+KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words, bool rolls,
+                                                bool is_plain) {
   const conv_integer_args *args = q->s->args;
   const kconv_dim *x = &args->conv.dims[2];
-  const requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
   row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
                   .around = _mm512_set1_epi8((char)args->padding_value),
                   .spread = _mm512_loadu_si512(q->s->spread)};
+  if (is_plain) v = requantise_plain(v);
   for (int w = 0; w < words; w++) k.shuffles[w] = _mm512_loadu_si512(q->s->shuffles[w]);
   for (int64_t from = 0; from < x->out; from += LANES) {
     k.seen = seen_bytes(x, from);
-    run_columns(q, &k, &v, from, rows, words, rolls);
+    run_columns(q, &k, &v, from, rows, words, rolls, is_plain);
   }
 }
 
+static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, bool rolls) {
+  if (rolls)
+    run_plane(q, 3, 1, true, true);
+  else
+    run_plane(q, 3, 1, false, true);
+}
+
 static TARGET_AVX512_VNNI void run_some_plane(const plane *q) {
-  const kconv_dim *d = q->s->args->conv.dims;
+  const conv_integer_args *args = q->s->args;
+  const kconv_dim *d = args->conv.dims;
+  const requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
   const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
   const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
-  if (rows == 3 && words == 1 && rolls)
-    run_plane(q, 3, 1, true);
+  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(&v))
+    run_plain_plane(q, rolls);
   else if (rows == 3 && words == 1)
-    run_plane(q, 3, 1, false);
+    run_plane(q, 3, 1, false, false);
   else if (rows == 5 && words == 2 && rolls)
-    run_plane(q, 5, 2, true);
+    run_plane(q, 5, 2, true, false);
   else
-    run_plane(q, rows, words, false);
+    run_plane(q, rows, words, false, false);
 }
 
 static void run_planes(void *ctx, int64_t begin, int64_t end) {

@@ -129,17 +129,17 @@ static void run_row(const requantise_args *p, int64_t row) {
 /* ---------------------------------------------------------------- sums of another kernel */
 
 #if KERNEL_X86
-/* other_type: of terms[1], where that is there. */
-KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, dtype other_type,
-                                              int64_t channel, int rows, const int32_t *sums,
+/* other_type: of terms[1], where that is there; is_plain: by requantise_is_plain. */
+KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requantise_vectors v,
+                                              bool is_plain, dtype other_type, int64_t channel,
+                                              int rows, int n, const int32_t *sums,
                                               const void *const *other,
                                               unsigned char *const *codes) {
   const int64_t size = other_type == DTYPE_F32 || other_type == DTYPE_I32 ? 4 : 1;
-  requantise_vectors v = requantise_vectors_of(p, channel);
   for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
     requantise_set_channel(&v, p, channel + r);
-#pragma GCC unroll 4
-    for (int i = 0; i < REQUANTISE_TILE; i += 16) {
+    if (is_plain) v = requantise_plain(v);
+    for (int i = 0; i < n; i += 16) {
       __m512 y = v.zero;
       if (v.has_other) y = requantise_load(other_type, (const char *)other[r] + i * size);
       const __m128i some = requantise_vector(&v, requantise_load(DTYPE_I32, sums + i), y);
@@ -148,43 +148,46 @@ KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, dtype ot
   }
 }
 
-static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows,
+static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows, int n,
                                       const int32_t *sums, const void *const *other,
                                       unsigned char *const *codes) {
   const dtype t = p->terms[1].type;
-  if (t == DTYPE_U8)
-    sums_vectors(p, DTYPE_U8, channel, rows, sums, other, codes);
+  const requantise_vectors v = requantise_vectors_of(p, channel);
+  if (requantise_is_plain(&v))
+    sums_vectors(p, v, true, t, channel, rows, n, sums, other, codes);
+  else if (t == DTYPE_U8)
+    sums_vectors(p, v, false, DTYPE_U8, channel, rows, n, sums, other, codes);
   else
-    sums_vectors(p, t, channel, rows, sums, other, codes);
+    sums_vectors(p, v, false, t, channel, rows, n, sums, other, codes);
 }
 #endif
 
-static void sums_row(const requantise_args *p, int64_t channel, const int32_t *sums,
+static void sums_row(const requantise_args *p, int64_t channel, int n, const int32_t *sums,
                      const void *other, unsigned char *codes) {
   float blocks[2][REQUANTISE_TILE], values[REQUANTISE_TILE];
   affine t[2];
   for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], channel);
-  load_row(COMPUTE_F32, DTYPE_I32, sums, 1, REQUANTISE_TILE, blocks[0]);
+  load_row(COMPUTE_F32, DTYPE_I32, sums, 1, n, blocks[0]);
   t[0].x = blocks[0];
   t[1].x = NULL;
   if (p->terms[1].x) {
-    load_row(COMPUTE_F32, p->terms[1].type, other, 1, REQUANTISE_TILE, blocks[1]);
+    load_row(COMPUTE_F32, p->terms[1].type, other, 1, n, blocks[1]);
     t[1].x = blocks[1];
   }
-  compute_block(p, t, REQUANTISE_TILE, values);
-  cast_row(p->type, codes, REQUANTISE_TILE, values);
+  compute_block(p, t, n, values);
+  cast_row(p->type, codes, n, values);
 }
 
-void requantise_sums(const requantise_args *p, int64_t channel, int rows, const int32_t *sums,
-                     const void *const *other, unsigned char *const *codes) {
+void requantise_sums(const requantise_args *p, int64_t channel, int rows, int n,
+                     const int32_t *sums, const void *const *other, unsigned char *const *codes) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(p, channel, rows, sums, other, codes);
+    sums_avx512(p, channel, rows, n, sums, other, codes);
     return;
   }
 #endif
   for (int r = 0; r < rows; r++)
-    sums_row(p, channel + r, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
+    sums_row(p, channel + r, n, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
 }
 
 /* ---------------------------------------------------------------- the kernel */

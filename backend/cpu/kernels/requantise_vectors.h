@@ -57,6 +57,15 @@ KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_vectors_of(const requa
   return v;
 }
 
+/* Whether it is as after most convolutions; and the same where the compiler knows that it is. */
+KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *v) {
+  return !v->has_other && !v->has_low && !v->has_high && !v->terms[0].has_zero;
+}
+KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_plain(requantise_vectors v) {
+  v.has_other = v.has_low = v.has_high = v.terms[0].has_zero = false;
+  return v;
+}
+
 KERNEL_INLINE TARGET_AVX512 __m512 affine_value(const affine_vectors *t, __m512 x) {
   if (t->has_zero) x = _mm512_sub_ps(x, t->zero);
   return _mm512_add_ps(_mm512_mul_ps(x, t->scale), t->bias);

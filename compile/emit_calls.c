@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "backend/cpu/kernels/conv_integer_steps.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/recorded.h"
 #include "compile/emitter.h"
@@ -92,6 +93,9 @@ static void mark_used(emitted *used, int kernel, const cpu_command *c) {
   const short_elementwise_args *few = c->args;
   used->kernels[kernel] = true;
   if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
+  const conv_integer_steps_args *sums = c->args;
+  if (c->k == &kernel_conv_integer_steps)
+    mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
   if (c->k == &kernel_short_elementwise) mark_steps(used, few->steps, few->head.n_steps);
 }
 

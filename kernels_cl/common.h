@@ -14,7 +14,10 @@
  * COMPUTE is F32, F64 or I64: `real` is float, double or long.
  *   EPILOGUE(y, first, n)  behind the stores of n neighbours of out, the first of which is number
  *                      `first` in out and lies at y: they become what the node's epilogue makes of
- * them index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0.
+ * them
+ *   STORE_RESULT(y, from, first, n)  stores what lies at `from`, in private memory, or of an op
+ * whose epilogue makes another dtype what the epilogue makes of it index_t is int, or long where
+ * WIDE is 1; index8 its vector of 8, innermost dimension in s0.
  */
 #ifndef COMMON_H
 #define COMMON_H
@@ -34,6 +37,10 @@
 #endif
 #ifndef EPILOGUE /* the node's, see backend/opencl/epilogue.c */
 #define EPILOGUE(y, first, n)
+#endif
+#ifndef STORE_RESULT
+#define STORE_RESULT(y, from, first, n) \
+  for (index_t i_ = 0; i_ < (n); i_++) (y)[i_] = (from)[i_]
 #endif
 #ifndef ON_CPU
 #define ON_CPU 1

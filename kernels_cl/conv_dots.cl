@@ -24,6 +24,9 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
+#ifndef OUT_TYPE
+#define OUT_TYPE I32
+#endif
 #define VECTORS 4
 #define TILE (16 * VECTORS)
 #define DEPTH 64
@@ -185,8 +188,9 @@ static inline void multiply_words(int n, const __global int *const *rows, const 
  * the tiles of a block side by side. */
 __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
                         const __global int *form, const long form_offset, const __global int *bias,
-                        const long bias_offset, __global int *out, const long out_offset,
-                        const index_t items, const int outputs, GEOMETRY_PARAMS) {
+                        const long bias_offset, __global STORAGE(OUT_TYPE) * out,
+                        const long out_offset, const index_t items, const int outputs,
+                        GEOMETRY_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int tiles = (positions + TILE - 1) / TILE, blocks = (n_outputs + outputs - 1) / outputs;
@@ -219,16 +223,16 @@ __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
       multiply_words(depth, rows, patches, sums + o * TILE);
     }
   }
-  out += out_offset + (plane / groups * groups * n_outputs + first) * (index_t)cells;
+  const index_t number = (plane / groups * groups * n_outputs + first) * (index_t)cells;
+  out += out_offset + number;
   const int end = min((tile + 1) * TILE, positions);
   for (int p = tile * TILE, m; p < end; p += m) {
     const cell c = cell_of(p, plane_rows, plane_columns, out_rows, out_columns);
     m = min(plane_columns - c.column, end - p);
     const int kept = c.inside ? min(m, out_columns - c.column) : 0;
     for (int o = 0; o < n; o++) {
-      __global int *to = out + o * (index_t)cells + c.first + c.column;
-      const int *from = sums + o * TILE + p - tile * TILE;
-      for (int i = 0; i < kept; i++) to[i] = from[i];
+      const index_t at = o * (index_t)cells + c.first + c.column;
+      STORE_RESULT(out + at, sums + o * TILE + p - tile * TILE, number + at, kept);
     }
   }
 }
@@ -238,8 +242,9 @@ __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
 /* items = images * groups * blocks of LANE_OUTPUTS outputs * positions, positions innermost. */
 __kernel void conv_dots_lanes(const __global uchar *planes, const long planes_offset,
                               const __global int *form, const long form_offset,
-                              const __global int *bias, const long bias_offset, __global int *out,
-                              const long out_offset, const index_t items, GEOMETRY_PARAMS) {
+                              const __global int *bias, const long bias_offset,
+                              __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                              const index_t items, GEOMETRY_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int position = (int)(item % positions),
@@ -277,7 +282,9 @@ __kernel void conv_dots_lanes(const __global uchar *planes, const long planes_of
             sum[o] = add_dot(sum[o], word, form[(first + min(o, n - 1)) * words + (k - 1) / 4]);
           word = 0;
         }
-  out += out_offset + (plane / groups * groups * n_outputs + first) * (index_t)cells + c.first +
-         c.column;
-  for (int o = 0; o < n; o++) out[o * (index_t)cells] = sum[o];
+  const index_t number =
+      (plane / groups * groups * n_outputs + first) * (index_t)cells + c.first + c.column;
+  out += out_offset + number;
+  for (int o = 0; o < n; o++)
+    STORE_RESULT(out + o * (index_t)cells, sum + o, number + o * (index_t)cells, 1);
 }

@@ -127,17 +127,16 @@ static clave_status check_extent(const tensor *x, const tensor *out, const ir_i3
   return NULL;
 }
 
-/* type: of the bias and of out. */
-static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype type) {
+static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype bias, dtype out) {
   const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
   int n = x->rank - 2;
   int64_t channels;
-  TRY(check_optional(c, o->bias, "bias", type, 1, &w->dims[0]));
+  TRY(check_optional(c, o->bias, "bias", bias, 1, &w->dims[0]));
   TRY(check_windows(&o->stride, &o->padding, &o->dilation, n));
   TRY(check_groups(o->groups, w->dims[0]));
   TRY(count_channels(w->dims[1], o->groups, &channels));
   TRY(check_input_channels(x->dims[1], channels));
-  tensor want = {.type = type, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
+  tensor want = {.type = out, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
   for (int i = 0; i < n; i++) {
     conv_window v = {w->dims[2 + i], o->stride.items[i], o->padding.items[i], o->dilation.items[i],
                      0};
@@ -150,7 +149,8 @@ static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype typ
 clave_status rule_conv(const rule_context *c, const void *op) {
   const ir_conv *o = op;
   TRY(check_operands(c, o->x, o->weight));
-  return rule_sums(c, o, rule_tensor(c, o->x)->type);
+  const dtype type = rule_tensor(c, o->x)->type;
+  return rule_sums(c, o, type, type);
 }
 
 /* Its fields that Conv has, too. */
@@ -174,7 +174,8 @@ clave_status rule_conv_integer(const rule_context *c, const void *op) {
   TRY(check_ranks(c, o->x, o->weight));
   if (!int_fits(x, o->padding_value))
     return INVALID("padding_value %d does not fit %s", o->padding_value, dtype_name(x));
-  return rule_sums(c, &sums, DTYPE_I32);
+  return rule_sums(c, &sums, DTYPE_I32,
+                   o->epilogue.count ? rule_tensor(c, o->out)->type : DTYPE_I32);
 }
 
 clave_status rule_conv_transpose(const rule_context *c, const void *op) {

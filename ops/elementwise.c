@@ -9,6 +9,7 @@
 typedef struct step_check {
   const rule_context *c;
   const ir_elementwise *op;
+  dtype first;    /* of input 0 */
   uint32_t index; /* of the step */
   const ir_step *step;
   const step_info *info;
@@ -22,7 +23,7 @@ static bool has_own_dtype(const ir_operand *o) {
 
 static dtype own_dtype(const step_check *k, const ir_operand *o) {
   if (o->source == IR_OPERAND_SOURCE_STEP) return k->op->steps.items[o->index].dtype;
-  return rule_tensor(k->c, k->op->inputs.items[o->index])->type;
+  return o->index == 0 ? k->first : rule_tensor(k->c, k->op->inputs.items[o->index])->type;
 }
 
 static clave_status check_reference(const step_check *k, int which, const ir_operand *o) {
@@ -106,7 +107,7 @@ static clave_status check_step(const step_check *k) {
   return check_dtypes(k, t);
 }
 
-static clave_status check_steps(const rule_context *c, const ir_elementwise *o) {
+static clave_status check_steps(const rule_context *c, const ir_elementwise *o, dtype first) {
   if (o->inputs.count > MAX_STEP_INPUTS)
     return INVALID("%u inputs, at most %d are allowed", o->inputs.count, MAX_STEP_INPUTS);
   if (o->steps.count < 1 || o->steps.count > MAX_STEPS)
@@ -117,21 +118,28 @@ static clave_status check_steps(const rule_context *c, const ir_elementwise *o) 
       return INVALID("step %u has the unknown kind %u", i, (uint32_t)s->kind);
     if ((uint32_t)s->dtype >= DTYPE_COUNT)
       return INVALID("step %u has the unknown dtype %u", i, (uint32_t)s->dtype);
-    step_check k = {c, o, i, s, &step_table[s->kind]};
+    step_check k = {c, o, first, i, s, &step_table[s->kind]};
     TRY(status_while(check_step(&k), "step %u (%s)", i, k.info->name));
   }
   return NULL;
 }
 
-clave_status rule_elementwise(const rule_context *c, const void *op) {
-  const ir_elementwise *o = op;
-  TRY(check_steps(c, o));
+clave_status rule_steps(const rule_context *c, const ir_elementwise *o, dtype first) {
+  TRY(check_steps(c, o, first));
   tensor want = {.rank = 0};
   if (o->inputs.count == 0) want = *rule_tensor(c, o->out); /* a constant list fills any shape */
   for (uint32_t i = 0; i < o->inputs.count; i++)
     TRY(rule_broadcast(rule_tensor(c, o->inputs.items[i]), &want.rank, want.dims));
   want.type = o->steps.items[o->steps.count - 1].dtype;
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+static uint32_t first_of(const ir_elementwise *o) {
+  return o->inputs.count ? o->inputs.items[0] : o->out;
+}
+
+clave_status rule_elementwise(const rule_context *c, const void *op) {
+  return rule_steps(c, op, rule_tensor(c, first_of(op))->type);
 }
 
 /* ---------------------------------------------------------------- description */
@@ -183,13 +191,18 @@ static void describe_step(const node *n, elementwise_form *f, const ir_step *s) 
   f->n_steps++;
 }
 
-void describe_steps(const node *n, const ir_elementwise *op, elementwise_form *f) {
+void describe_steps(const node *n, const ir_elementwise *op, dtype first, elementwise_form *f) {
   f->out = &n->tensors[op->out];
   f->n = tensor_numel(&f->out->t);
   f->n_inputs = (int)op->inputs.count;
   f->shapes[0] = f->out->t;
   for (int k = 0; k < f->n_inputs; k++) {
     f->inputs[k] = &n->tensors[op->inputs.items[k]];
+    if (k == 0 && f->inputs[0]->t.type != first) {
+      f->result = *f->inputs[0];
+      f->result.t.type = first;
+      f->inputs[0] = &f->result;
+    }
     f->shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
   }
   tensors_collapse(f->shapes, 1 + f->n_inputs);
@@ -198,5 +211,6 @@ void describe_steps(const node *n, const ir_elementwise *op, elementwise_form *f
 }
 
 void describe_elementwise(const node *n, elementwise_form *f) {
-  describe_steps(n, n->instruction->op, f);
+  const ir_elementwise *op = n->instruction->op;
+  describe_steps(n, op, n->tensors[first_of(op)].t.type, f);
 }

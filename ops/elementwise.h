@@ -26,13 +26,17 @@ typedef struct elementwise_step {
 typedef struct elementwise_form {
   int n_inputs, n_steps;
   const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's type */
-  int64_t n;                                         /* elements of out */
+  bound_tensor result; /* of the op whose epilogue it is, where that is of another dtype: input 0 */
+  int64_t n;           /* elements of out */
   tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast to out's dims, merged together */
   elementwise_step steps[MAX_STEPS];
 } elementwise_form;
 void describe_elementwise(const node *n, elementwise_form *f);
-/* Of an op that is a part of the node's. */
-void describe_steps(const node *n, const ir_elementwise *op, elementwise_form *f);
+/* Of an op that is a part of the node's; input 0 is of dtype `first`. The form stays where it is.
+ */
+void describe_steps(const node *n, const ir_elementwise *op, dtype first, elementwise_form *f);
+/* The rule of one. */
+clave_status rule_steps(const rule_context *c, const ir_elementwise *op, dtype first) STATUS_CHECK;
 
 /* What a dtype is computed in: F32, F64 or I64 (U64: by its bits). */
 dtype compute_dtype(dtype t);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { EPILOGUES_SINCE = 3 }; /* schema version of the first of them */
+
 static const char steps_name[] = "epilogue", inputs_name[] = "epilogue_inputs";
 
 static const ir_field *find_field(ir_op type, const char *name) {
@@ -16,6 +18,13 @@ static const ir_field *find_field(ir_op type, const char *name) {
 static void *field_in(const void *op, const ir_field *f) { return (char *)op + f->offset; }
 
 bool takes_epilogue(ir_op type) { return find_field(type, steps_name) != NULL; }
+
+int epilogue_since(ir_op type) {
+  const int own = find_field(type, steps_name)->since;
+  return own ? own : EPILOGUES_SINCE;
+}
+
+dtype op_result_type(ir_op type, dtype out) { return type == IR_OP_CONV_INTEGER ? DTYPE_I32 : out; }
 
 bool is_epilogue_input(const operand *o) { return strcmp(o->field, inputs_name) == 0; }
 
@@ -57,13 +66,14 @@ clave_status rule_epilogue(const rule_context *c, const ir_instruction *ins) {
   if (n >= MAX_STEP_INPUTS)
     return INVALID("%u epilogue_inputs, at most %d are allowed", n, MAX_STEP_INPUTS - 1);
   const ir_elementwise e = epilogue_alone(ins, inputs);
-  return status_while(rule_elementwise(c, &e), "epilogue");
+  const dtype own = op_result_type(ins->op_type, rule_tensor(c, e.out)->type);
+  return status_while(rule_steps(c, &e, own), "epilogue");
 }
 
 bool describe_epilogue(const node *n, elementwise_form *f) {
   uint32_t inputs[MAX_STEP_INPUTS];
   if (!epilogue_of(n->instruction)) return false;
   const ir_elementwise e = epilogue_alone(n->instruction, inputs);
-  describe_steps(n, &e, f);
+  describe_steps(n, &e, op_result_type(n->instruction->op_type, n->tensors[e.out].t.type), f);
   return true;
 }

@@ -2,13 +2,15 @@
 #define OPS_EPILOGUE_H
 /* Elementwise steps that an op runs on its own result: the fields `epilogue` and `epilogue_inputs`
  * of its table. Results are the same bits as those of the op and an Elementwise behind it: the
- * op's own result is rounded to its dtype first. */
+ * op's own result is rounded to its dtype first, which is out's unless op_result_type says another.
+ */
 #include "ops/elementwise.h"
 
-enum { EPILOGUES_SINCE = 3 }; /* schema version */
-
-/* Whether ops of this type may have one. */
+/* Whether ops of this type may have one, and the schema version since which they may. */
 bool takes_epilogue(ir_op type);
+int epilogue_since(ir_op type);
+/* The dtype of the op's own result, by that of out: the steps of some ops may make another. */
+dtype op_result_type(ir_op type, dtype out);
 bool is_epilogue_input(const operand *o); /* the op itself does not read it */
 /* Its steps; NULL: it has none. */
 const ir_steps *epilogue_of(const ir_instruction *ins);
@@ -21,7 +23,8 @@ void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, co
 ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]);
 
 clave_status rule_epilogue(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
-/* Its steps over out, in place: input 0 is out. False: there is none. */
+/* Its steps over out, in place: input 0 is out, or what else the op makes for them, of another
+ * dtype. False: there is none. */
 bool describe_epilogue(const node *n, elementwise_form *f);
 
 #endif

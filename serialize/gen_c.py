@@ -116,6 +116,7 @@ typedef struct ir_field {
   double default_float;         /* F64 */
   const char *reuses;           /* out: the operand whose storage it may take over, or NULL */
   int encoded_since;            /* IR_ENCODED: version since which it may be, where later than the op; else 0 */
+  int since;                    /* version since which the op has the field, where later; else 0 */
 } ir_field;
 
 typedef struct ir_table {
@@ -259,7 +260,7 @@ def _field_row(s: Schema, t: Table, f: Field) -> str:
     reuses = f'"{f.reuses}"' if f.reuses else "NULL"
     return (
         f'  {{"{f.name}", IR_FIELD_{kind}, offsetof({struct}, {name}), {type_offset}, {f.slot}, {_flags(f)},\n'
-        f"   {table}, {enum}, {as_int}, {as_float}, {reuses}, {f.encoded_since}}},\n"
+        f"   {table}, {enum}, {as_int}, {as_float}, {reuses}, {f.encoded_since}, {f.since}}},\n"
     )
 
 

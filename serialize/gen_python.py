@@ -28,7 +28,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 FILE_IDENTIFIER = b"{identifier}"
-VERSION = {version}  # the highest `since` of ops, dtypes and encoded operands
+VERSION = {version}  # the highest `since` of ops, their fields, dtypes and encoded operands
 
 
 @dataclass(frozen=True)

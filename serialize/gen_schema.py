@@ -40,6 +40,11 @@ class Field:
         return int(since) if isinstance(since, str) else 0
 
     @property
+    def since(self) -> int:
+        """The version since which an op has the field, 0 if the op's."""
+        return int(str(self.attrs.get("since", "0")))
+
+    @property
     def nullable(self) -> bool:
         return self.default == "null"
 
@@ -139,6 +144,7 @@ class Schema:
         return max(
             *(op.since for op in self.ops),
             *(f.encoded_since for f in fields),
+            *(f.since for f in fields),
             *(e.later[1] for e in self.enums.values()),
         )
 
@@ -329,6 +335,8 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
         raise SchemaError(f"{where}: only Tid and Vid fields can be out")
     if not str(f.attrs.get("encoded", "0")).isdigit() and f.attrs["encoded"] is not True:
         raise SchemaError(f'{where}: expected encoded, or encoded: "<number>"')
+    if not str(f.attrs.get("since", "0")).isdigit():
+        raise SchemaError(f'{where}: expected since: "<number>"')
     if f.reuses is not None and not any(x.name == f.reuses and x.type == "Tid" and not x.vector for x in t.fields):
         raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
 

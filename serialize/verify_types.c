@@ -260,7 +260,7 @@ version_need instruction_needs(const ir_program *p, const ir_instruction *ins) {
   const ir_elementwise *e = ins->op;
   const ir_custom *c = ins->op;
   const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE ? &e->steps : epilogue_of(ins);
-  if (epilogue_of(ins)) need(&n, EPILOGUES_SINCE, "an epilogue", "");
+  if (epilogue_of(ins)) need(&n, epilogue_since(ins->op_type), "an epilogue of ", info->name);
   need_encoded(p, ins, &n);
   for (uint32_t i = 0; steps && i < steps->count; i++) need_dtype(&n, steps->items[i].dtype);
   for (uint32_t k = 0; ins->op_type == IR_OP_CUSTOM && k < c->kernels.count; k++) {

@@ -2,13 +2,16 @@
 #include "ops/conv.h"
 
 #include "backend/cpu/cut.h"
+#include "backend/cpu/elementwise.h"
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
-#include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/kernels/conv_integer_steps.h"
 #include "backend/cpu/kernels/pairs.h"
+#include "backend/cpu/requantise.h"
 #include "backend/cpu/tail.h"
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
+#include "ops/epilogue.h"
 
 /* Whether fewer digits will do, and are faster: not of one channel, which makes half a pair, nor of
  * a few products. */
@@ -136,9 +139,26 @@ clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
   return record_conv(r, n, &f);
 }
 
+/* Steps in place, where sums and results are of one size; else in scratch memory. */
+static clave_status record_integer_steps(cpu_recorder *r, const elementwise_form *e,
+                                         const conv_integer_args *p) {
+  conv_integer_steps_args a = {.conv = *p};
+  if (dtype_size(e->out->t.type) == sizeof(int32_t)) return cpu_launch(r, conv_integer, p);
+  cpu_takes_epilogue(r);
+  a.conv.conv.out = NULL;
+  a.steps = elementwise_arguments(r, e);
+  a.steps.inputs[0].data = NULL;
+  return cpu_launch(r, conv_integer_steps, &a);
+}
+
 clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {
   conv_form f;
+  elementwise_form e;
   describe_conv_integer(n, &f);
-  return cpu_launch(r, conv_integer,
-                    &(conv_integer_args){arguments(r, &f), .padding_value = f.padding_value});
+  conv_integer_args p = {arguments(r, &f), .padding_value = f.padding_value};
+  if (!describe_epilogue(n, &e)) return cpu_launch(r, conv_integer, &p);
+  p.makes_codes = take_requantise(r, &e, &p.codes);
+  if (!p.makes_codes) return record_integer_steps(r, &e, &p);
+  cpu_takes_epilogue(r);
+  return cpu_launch(r, conv_integer, &p);
 }

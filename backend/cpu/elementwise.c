@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/elementwise.h"
 #include "backend/cpu/requantise.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
@@ -52,10 +52,7 @@ static clave_status launch_short(cpu_recorder *r, const elementwise_args *e) {
   return cpu_launch(r, short_elementwise, &few);
 }
 
-static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
-  bool is_requantised;
-  TRY(record_requantise(r, f, &is_requantised));
-  if (is_requantised) return NULL;
+elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f) {
   elementwise_args e = {
       .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
   for (int k = 0; k < f->n_inputs; k++) {
@@ -64,6 +61,14 @@ static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
     e.inputs[k] = cpu_view(r, f->inputs[k], &t);
   }
   for (int k = 0; k < f->n_steps; k++) add_step(&e, &f->steps[k]);
+  return e;
+}
+
+static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
+  bool is_requantised;
+  TRY(record_requantise(r, f, &is_requantised));
+  if (is_requantised) return NULL;
+  const elementwise_args e = elementwise_arguments(r, f);
   bool is_short = f->n_inputs <= SHORT_INPUTS && f->n_steps <= SHORT_STEPS;
   return is_short ? launch_short(r, &e) : cpu_launch(r, elementwise, &e);
 }

@@ -2,8 +2,8 @@
 #include "backend/cpu/requantise.h"
 
 #include <math.h>
+#include <string.h>
 
-#include "backend/cpu/kernels/requantise.h"
 #include "cpu_ops.h"
 
 /* An operand of a step of the form. */
@@ -23,6 +23,8 @@ typedef struct term {
 
 typedef struct pattern {
   const elementwise_form *f;
+  tensor shapes[1 + MAX_STEP_INPUTS]; /* as the form's, of dimensions that are counted below */
+  int first;                          /* 0, 1, 2: out's first one is of images, channels, the row */
   int64_t images, channels, row;
   term terms[2];
   int n_terms;
@@ -48,10 +50,13 @@ static bool take_number(operand_ref o, float *x) {
 
 /* Whether an input has out's elements, or one for each channel. */
 static bool has_strides(const pattern *p, int input, int64_t image, int64_t channel, int64_t row) {
-  const tensor *t = &p->f->shapes[1 + input], *out = &p->f->shapes[0];
-  const int64_t want[] = {image, channel, row};
-  for (int i = 0; i < out->rank; i++)
-    if (t->strides[i] != want[3 - out->rank + i]) return false;
+  const tensor *t = &p->shapes[1 + input], *out = &p->shapes[0];
+  int64_t want[] = {image, channel, row};
+  for (int i = out->rank - 1; i >= 0; i--) {
+    int64_t *step = &want[p->first + i < 2 ? p->first + i : 2];
+    if (t->dims[i] != 1 && t->strides[i] != *step) return false;
+    *step *= out->dims[i];
+  }
   return true;
 }
 static bool is_whole(const pattern *p, int input) {
@@ -140,16 +145,30 @@ static bool take_codes(pattern *p, operand_ref o) {
          take_terms(p, o);
 }
 
-static bool find_pattern(const elementwise_form *f, pattern *p) {
-  const tensor *out = &f->shapes[0];
+/* What follows, monotone, limits as much as the first clamp: that does nothing more. */
+static void drop_clamp(pattern *p) {
+  if (!(p->inverse > 0)) return;
+  if (rintf(p->low * p->inverse) + p->zero <= p->least) p->low = -INFINITY;
+  if (rintf(p->high * p->inverse) + p->zero >= p->greatest) p->high = INFINITY;
+}
+
+/* first: of the pattern, whose shapes are given. */
+static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
+  const tensor *out = &p->shapes[0];
   const elementwise_step *last = &f->steps[f->n_steps - 1];
-  if (out->rank < 1 || out->rank > 3 || f->n == 0) return false;
-  *p = (pattern){.f = f, .images = 1, .channels = 1, .row = out->dims[out->rank - 1]};
-  if (out->rank > 1) p->channels = out->dims[out->rank - 2];
-  if (out->rank > 2) p->images = out->dims[0];
+  int64_t sizes[] = {1, 1, 1};
+  for (int i = 0; i < out->rank; i++) sizes[first + i < 2 ? first + i : 2] *= out->dims[i];
+  p->f = f;
+  p->first = first;
+  p->images = sizes[0];
+  p->channels = sizes[1];
+  p->row = sizes[2];
   p->type = last->type;
-  return last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
-         (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
+  const bool is_found =
+      f->n > 0 && last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
+      (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
+  if (is_found) drop_clamp(p);
+  return is_found;
 }
 
 /* ---------------------------------------------------------------- recording */
@@ -168,21 +187,50 @@ static requantise_term term_of(cpu_recorder *r, const pattern *p, const term *t)
                            .bias = factor_of(r, p, &t->bias)};
 }
 
+static requantise_args arguments(cpu_recorder *r, const pattern *p) {
+  requantise_args a = {.type = p->type,
+                       .low = p->low,
+                       .high = p->high,
+                       .inverse = p->inverse,
+                       .zero = p->zero,
+                       .least = p->least,
+                       .greatest = p->greatest,
+                       .images = p->images,
+                       .channels = p->channels,
+                       .row = p->row};
+  for (int k = 0; k < p->n_terms; k++) a.terms[k] = term_of(r, p, &p->terms[k]);
+  return a;
+}
+
 clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool *done) {
   pattern p;
-  *done = find_pattern(f, &p);
+  const int rank = f->shapes[0].rank;
+  memcpy(p.shapes, f->shapes, sizeof p.shapes);
+  *done = rank >= 1 && rank <= 3 && find_pattern(f, 3 - rank, &p);
   if (!*done) return NULL;
-  requantise_args a = {.out = cpu_operand(r, f->out).data,
-                       .type = p.type,
-                       .low = p.low,
-                       .high = p.high,
-                       .inverse = p.inverse,
-                       .zero = p.zero,
-                       .least = p.least,
-                       .greatest = p.greatest,
-                       .images = p.images,
-                       .channels = p.channels,
-                       .row = p.row};
-  for (int k = 0; k < p.n_terms; k++) a.terms[k] = term_of(r, &p, &p.terms[k]);
+  requantise_args a = arguments(r, &p);
+  a.out = cpu_operand(r, f->out).data;
   return cpu_launch(r, requantise, &a);
+}
+
+/* Makes the first term that of the op's result, which is input 0. False: not one of them is. */
+static bool put_result_first(pattern *p) {
+  const term other = p->terms[1];
+  const bool is_second = p->n_terms == 2 && other.input == 0;
+  if ((p->terms[0].input == 0) == is_second) return false;
+  if (!is_second) return true;
+  p->terms[1] = p->terms[0];
+  p->terms[0] = other;
+  return true;
+}
+
+bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args *out) {
+  pattern p;
+  p.shapes[0] = f->out->t;
+  for (int k = 0; k < f->n_inputs; k++)
+    p.shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
+  if (!find_pattern(f, 0, &p) || !put_result_first(&p)) return false;
+  *out = arguments(r, &p);
+  out->terms[0].x = NULL;
+  return true;
 }

@@ -2,9 +2,13 @@
 #define BACKEND_CPU_REQUANTISE_H
 /* Which elementwise nodes kernels/requantise.c computes. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/requantise.h"
 #include "ops/elementwise.h"
 
 /* Records the node, if it is one of those; *done says. */
 clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool *done) STATUS_CHECK;
+/* Whether the epilogue of a convolution (images, channels, ...) is one of those: then its
+ * arguments, where terms[0] is the op's result and has no x; there is no out. */
+bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args *out);
 
 #endif

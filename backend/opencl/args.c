@@ -22,6 +22,9 @@ static bool needs_wide(const tensor *t) {
 }
 
 arg_buffer buffer_arg(const bound_tensor *t) {
+  if (t->slot == RESULT_SLOT)
+    return (arg_buffer){
+        .value.kind = VALUE_RESULT, .offset = t->t.offset, .wide = needs_wide(&t->t)};
   return (arg_buffer){
       .value = {.kind = VALUE_OPERAND, .as.operand = {.slot = t->slot, .type = t->t.type}},
       .offset = t->t.offset,
@@ -211,10 +214,10 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
 static const char *const value_kind_names[] = {
-    [VALUE_OPERAND] = "a buffer",  [VALUE_SCRATCH] = "a buffer", [VALUE_FORM] = "a buffer",
-    [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",
-    [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices",
-    [VALUE_LOCAL] = "local memory"};
+    [VALUE_OPERAND] = "a buffer",     [VALUE_SCRATCH] = "a buffer",  [VALUE_FORM] = "a buffer",
+    [VALUE_RESULT] = "a buffer",      [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",
+    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",
+    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
 
 static bool raw_int(raw_arg *r, int64_t v) {
   r->as.i = (int32_t)v;
@@ -277,6 +280,7 @@ bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, 
   switch (v->kind) {
     case VALUE_OPERAND:
     case VALUE_SCRATCH:
+    case VALUE_RESULT:
     case VALUE_FORM:
     case VALUE_ABSENT:
       return kind == ARG_BUFFER;

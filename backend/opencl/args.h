@@ -12,6 +12,7 @@ enum { MAX_LAUNCH_ARGS = 64 };
 typedef enum value_kind {
   VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
   VALUE_SCRATCH,
+  VALUE_RESULT, /* scratch memory behind all that the op asks for; recorded as VALUE_SCRATCH */
   VALUE_FORM,   /* of a constant, by its number in the recording */
   VALUE_ABSENT, /* any buffer */
   VALUE_SEED,   /* of the session's random numbers */
@@ -51,6 +52,9 @@ typedef struct arg_local {
   size_t bytes;
 } arg_local;
 
+/* The slot of a tensor that is no operand: the op's own result, where the steps of its epilogue
+ * make another dtype of it. */
+enum { RESULT_SLOT = INT32_MAX };
 arg_buffer buffer_arg(const bound_tensor *t);
 arg_buffer absent_arg(void);                    /* for an optional operand that is not there */
 arg_buffer optional_arg(const bound_tensor *t); /* buffer_arg, or absent_arg for NULL */

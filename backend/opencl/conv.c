@@ -545,5 +545,7 @@ clave_status opencl_conv_transpose(cl_recorder *s, const node *n) {
 clave_status opencl_conv_integer(cl_recorder *s, const node *n) {
   conv_form f;
   describe_conv_integer(n, &f);
+  const bound_tensor sums = op_result(s, f.out);
+  f.out = &sums;
   return run_conv(s, n, &f);
 }

@@ -162,6 +162,7 @@ static clave_status multiply_lanes(cl_recorder *s, const dots_conv *c, arg_buffe
                                           .out = buffer_arg(f->out),
                                           .items = items,
                                           .geometry = geometry(c)});
+  launch_epilogue_of_result(&l);
   return launch_items(&l, items);
 }
 
@@ -191,6 +192,7 @@ static clave_status multiply(cl_recorder *s, const dots_conv *c, arg_buffer form
                                     .items = items,
                                     .outputs = outputs,
                                     .geometry = geometry(c)});
+  launch_epilogue_of_result(&l);
   return launch_loops(&l, items, 1, outputs * TILE * c->words);
 }
 

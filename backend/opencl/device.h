@@ -312,7 +312,8 @@ struct cl_recorder {
   epilogue_part *epilogue;  /* borrowed: of the node, until a launch has it; NULL */
   variant_choices *choices; /* node.choices */
 };
-/* The op's launches, and its epilogue: in place, if none of them has it. */
+/* The op's launches, and its epilogue, if none of them has it: in place, or out of scratch memory,
+ * where it makes another dtype. */
 clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;
 clave_status launch_epilogue_alone(cl_recorder *s, const node *n) STATUS_CHECK;
 

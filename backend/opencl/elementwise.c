@@ -162,5 +162,5 @@ clave_status opencl_elementwise(cl_recorder *s, const node *n) {
 
 clave_status launch_epilogue_alone(cl_recorder *s, const node *n) {
   elementwise_kernel p;
-  return describe_epilogue(n, &p.s.f) ? launch_steps(s, n, &p) : NULL;
+  return describe_own_epilogue(n, &p.s.f) ? launch_steps(s, n, &p) : NULL;
 }

@@ -8,7 +8,14 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "backend/opencl/families.h"
 #include "backend/opencl/steps.h"
+
+/*
+ * Where the steps make another dtype of the op's result, a kernel that has it in private memory
+ * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
+ * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
+ */
 
 struct epilogue_part {
   steps_text s;
@@ -23,14 +30,18 @@ static void write_list(text *t, const arg_info *args, int n, bool types) {
 }
 
 static void write_function(const steps_text *p, text *t, const arg_info *args, int n) {
-  const char *out = dtype_name(p->f.out->t.type);
+  const bool changes = steps_change_dtype(p);
   steps_include(p, t);
-  text_printf(
-      t, "static inline void run_epilogue(__global STORAGE(%s) *y, index_t first, index_t n", out);
+  text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
+              dtype_name(p->f.out->t.type));
+  if (changes) text_printf(t, "const STORAGE(%s) *from, ", dtype_name(p->f.result.t.type));
+  text_printf(t, "index_t first, index_t n");
   write_list(t, args, n, true);
   text_printf(t, ") {\n");
   steps_write_lines(p, t, 1);
-  text_printf(t, "}\n#define EPILOGUE(y, first, n) run_epilogue(y, first, n");
+  text_printf(t, "}\n#define %s run_epilogue(y, %sfirst, n",
+              changes ? "STORE_RESULT(y, from, first, n)" : "EPILOGUE(y, first, n)",
+              changes ? "from, " : "");
   write_list(t, args, n, false);
   text_printf(t, ")\n");
 }
@@ -60,12 +71,7 @@ static bool fits(const epilogue_part *e, const launch *l) {
   return !steps_divide(&e->s) && l->signature->n_args + list_own(&e->s, own) <= MAX_LAUNCH_ARGS;
 }
 
-void launch_epilogue(launch *l) { launch_epilogue_of_part(l, true); }
-
-void launch_epilogue_of_part(launch *l, bool last) {
-  epilogue_part *e = l->s->epilogue;
-  if (!e || !fits(e, l)) return;
-  if (last) l->s->epilogue = NULL;
+static void join(launch *l, epilogue_part *e) {
   e->base = l->signature;
   l->generate = write_file;
   l->generate_ctx = e;
@@ -75,12 +81,70 @@ void launch_epilogue_of_part(launch *l, bool last) {
   steps_push_numbers(&e->s, l);
 }
 
+void launch_epilogue(launch *l) { launch_epilogue_of_part(l, true); }
+
+void launch_epilogue_of_part(launch *l, bool last) {
+  epilogue_part *e = l->s->epilogue;
+  if (!e || steps_change_dtype(&e->s) || !fits(e, l)) return;
+  if (last) l->s->epilogue = NULL;
+  join(l, e);
+}
+
+/* ---------------------------------------------------------------- results of another dtype */
+
+bool describe_own_epilogue(const node *n, elementwise_form *f) {
+  if (!describe_epilogue(n, f)) return false;
+  if (f->inputs[0] == &f->result) {
+    f->result.slot = RESULT_SLOT;
+    f->result.t.offset = 0;
+  }
+  return true;
+}
+
+bound_tensor op_result(const cl_recorder *s, const bound_tensor *out) {
+  const epilogue_part *e = s->epilogue;
+  return e && steps_change_dtype(&e->s) ? e->s.f.result : *out;
+}
+
+void launch_epilogue_of_result(launch *l) {
+  epilogue_part *e = l->s->epilogue;
+  int i = 0;
+  if (!e || !steps_change_dtype(&e->s) || !fits(e, l)) return;
+  const arg_buffer out = buffer_arg(e->s.f.out);
+  while (l->values[i].kind != VALUE_RESULT) i++;
+  l->values[i] = out.value;
+  l->values[i + 1].as.i = out.offset;
+  l->s->epilogue = NULL;
+  launch_dtype(l, "OUT_TYPE", e->s.f.out->t.type);
+  join(l, e);
+}
+
+/* The result's place in scratch memory, once it is known how much the op asks for. */
+static clave_status place_result(cl_recorder *s, const bound_tensor *result) {
+  const int64_t size = (int64_t)dtype_size(result->t.type),
+                at = ceil_div((int64_t)s->out->base.scratch_bytes, size);
+  bool is_used = false;
+  for (int i = 0; i < s->out->n; i++) {
+    const recorded_launch *l = &s->out->launches[i];
+    for (int k = 0; k < l->n_values; k++) {
+      if (l->values[k].kind != VALUE_RESULT) continue;
+      l->values[k].kind = VALUE_SCRATCH;
+      l->values[k + 1].as.i += at;
+      is_used = true;
+    }
+  }
+  return is_used ? recorder_scratch(s, (size_t)((at + tensor_numel(&result->t)) * size)) : NULL;
+}
+
 clave_status record_with_epilogue(cl_recorder *s, const node *n) {
   epilogue_part e = {.s.names = &epilogue_names};
-  if (describe_epilogue(n, &e.s.f)) {
+  bool changes = false;
+  if (describe_own_epilogue(n, &e.s.f)) {
     TRY(steps_plan(&e.s));
     s->epilogue = &e;
+    changes = steps_change_dtype(&e.s);
   }
   TRY(opencl_table[n->instruction->op_type](s, n));
-  return s->epilogue ? launch_epilogue_alone(s, n) : NULL;
+  if (s->epilogue) TRY(launch_epilogue_alone(s, n));
+  return changes ? place_result(s, &e.s.f.result) : NULL;
 }

@@ -171,6 +171,11 @@ void launch_take(launch *l, const kernel_signature *g, const void *args);
 void launch_epilogue(launch *l);
 /* The same where launches of one kernel each store a part of the result. last: none follows. */
 void launch_epilogue_of_part(launch *l, bool last);
+/* What the op writes: out, but where its epilogue makes another dtype of the result scratch memory.
+ * The same as launch_epilogue for such an op, by a kernel that says STORE_RESULT for its stores;
+ * other launches leave the epilogue to one of its own. */
+bound_tensor op_result(const cl_recorder *s, const bound_tensor *out);
+void launch_epilogue_of_result(launch *l);
 
 /* Of all custom ops. */
 extern const char custom_kernel_name[];

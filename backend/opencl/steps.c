@@ -92,6 +92,10 @@ bool steps_divide(const steps_text *p) {
   return false;
 }
 
+bool steps_change_dtype(const steps_text *p) {
+  return p->f.n_inputs > 0 && p->f.inputs[0] == &p->f.result;
+}
+
 bool steps_take_strides(const steps_text *p, int input) {
   return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
 }
@@ -252,7 +256,11 @@ static void write_start(const steps_text *p, text *t, int input) {
 
 static void write_loads(const steps_text *p, text *t, int first) {
   char at[64], pointer[16];
-  if (first > 0) steps_write_load(p, t, 0, "y", "j");
+  const char *real = compute_type(compute_dtype(input_dtype(p, 0)));
+  if (first > 0 && steps_change_dtype(p))
+    text_printf(t, "  const %s v0 = from[j];\n", real);
+  else if (first > 0)
+    steps_write_load(p, t, 0, "y", "j");
   for (int i = first; i < p->f.n_inputs; i++) {
     snprintf(pointer, sizeof pointer, "p%d", i);
     snprintf(at, sizeof at, "j * %s.s0", p->names->strides[i]);

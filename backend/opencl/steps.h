@@ -28,9 +28,13 @@ typedef struct steps_text {
   int n_numbers;
 } steps_text;
 
+/* describe_epilogue, with the result in RESULT_SLOT where it is of another dtype. */
+bool describe_own_epilogue(const node *n, elementwise_form *f);
 /* Fills in all but f and names. */
 clave_status steps_plan(steps_text *p) STATUS_CHECK;
 bool steps_divide(const steps_text *p); /* integers: the kernel has FAULT_PARAMS */
+/* Whether input 0 is an op's result of another dtype than out. */
+bool steps_change_dtype(const steps_text *p);
 /* Whether the kernel has the strides of an input. */
 bool steps_take_strides(const steps_text *p, int input);
 /* One number for all of `inner`. */
@@ -50,7 +54,8 @@ void steps_write_load(const steps_text *p, text *t, int input, const char *point
 /* Definitions of s0, s1, ... out of v0, v1, ... */
 void steps_write(const steps_text *p, text *t);
 /* A loop over n neighbours of out from y on, which is number `first` in out, in vectors where the
- * compiler can; first_input 1: y is input 0, too. */
+ * compiler can; first_input 1: y is input 0, too,
+ * or `from` is, in private memory, if it is of another dtype. */
 void steps_write_lines(const steps_text *p, text *t, int first_input);
 
 #endif

@@ -99,7 +99,10 @@ static void forget(draft *d, draft_node *n);
 /* Passes see an epilogue as a node of its own. */
 static void split_epilogue(draft *d, draft_node *n) {
   uint32_t *inputs = draft_alloc(d, MAX_STEP_INPUTS, sizeof *inputs);
-  uint32_t own = draft_slot_like(d, first_slot(&n->ins, true), n->ins.name);
+  const uint32_t out = first_slot(&n->ins, true);
+  const ir_int_or_vids *shape = &d->slots[out].t.shape;
+  const dtype type = op_result_type(n->ins.op_type, draft_type(d, out));
+  uint32_t own = draft_slot_new(d, type, shape->items, (int)shape->count, n->ins.name);
   if (!inputs || own == IR_NONE) return;
   const ir_elementwise steps = epilogue_alone(&n->ins, inputs);
   inputs[0] = own;

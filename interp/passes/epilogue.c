@@ -24,7 +24,8 @@ static bool can_take(const fusion *f, uint32_t index, uint32_t which) {
   uint32_t tid = e->inputs.items[which];
   if (!fusion_is_inner(f, tid, index, e->out)) return false;
   const ir_instruction *a = &g->instructions[f->producer[tid]];
-  return takes_epilogue(a->op_type) && !epilogue_of(a) && type_of(g, tid) == type_of(g, e->out) &&
+  const dtype own = op_result_type(a->op_type, type_of(g, e->out));
+  return takes_epilogue(a->op_type) && !epilogue_of(a) && type_of(g, tid) == own &&
          !needs_more_than(&e->steps, type_of(g, tid)) &&
          fusion_count_values(&e->steps) <= MAX_FUSED_VALUES;
 }

@@ -84,7 +84,7 @@ def test_an_older_version(program, tmp_path):
     text = json.loads((tmp_path / "m.json").read_text())
     text["version"] = 2
     (tmp_path / "m.json").write_text(json.dumps(text))
-    with pytest.raises(clave.Error, match="an epilogue needs schema version 3, the program says 2"):
+    with pytest.raises(clave.Error, match="an epilogue of matmul needs schema version 3, the program says 2"):
         clave.load(tmp_path / "m.json")
 
 

@@ -167,8 +167,8 @@ static const struct {
     {"{\"chains\": [{\"instructions\": [{\"op\": {}}]}]}", "its op_type is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
      "there is no op 'Warp'"},
-    {"{\"version\": 7, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
-     "there is no op 'Warp'; the program needs schema version 7, this build knows 6"},
+    {"{\"version\": 8, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
+     "there is no op 'Warp'; the program needs schema version 8, this build knows 7"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 0}}}]}]}",
      "op.out: is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 0}, "

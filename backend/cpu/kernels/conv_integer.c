@@ -12,6 +12,7 @@
 
 #include "backend/cpu/kernels/conv_integer_kernels.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/depthwise_integer.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -30,6 +31,7 @@ typedef struct plane_dim {
 
 typedef struct integer_conv {
   const conv_args *p;
+  const conv_integer_args *args;
   int padding_value;
   integer_kernel kernel;
   int64_t k, taps, cells; /* elements of a patch; taps of a channel; outputs of one */
@@ -185,11 +187,21 @@ static int find_runs(const integer_conv *a, int64_t at, cell_run runs[TILE]) {
     if (cell[1] == a->d[1].size) cell[1] = 0, cell[0]++;
     n = a->d[2].size - cell[2] < end - p ? a->d[2].size - cell[2] : end - p;
     if (cell[1] >= d[1].out || cell[2] >= d[2].out) continue;
-    runs[count++] = (cell_run){.from = (int)(p - at),
-                               .cell = (cell[0] * d[1].out + cell[1]) * d[2].out + cell[2],
-                               .n = d[2].out - cell[2] < n ? d[2].out - cell[2] : n};
+    const cell_run some = {.from = (int)(p - at),
+                           .cell = (cell[0] * d[1].out + cell[1]) * d[2].out + cell[2],
+                           .n = d[2].out - cell[2] < n ? d[2].out - cell[2] : n};
+    cell_run *last = count ? &runs[count - 1] : NULL;
+    if (last && last->from + last->n == some.from && last->cell + last->n == some.cell)
+      last->n += some.n;
+    else
+      runs[count++] = some;
   }
   return count;
+}
+
+/* Of a tile: those behind are nobody's. */
+static int cells_of(const cell_run *runs, int n_runs) {
+  return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
 static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
@@ -202,20 +214,72 @@ static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
   return w;
 }
 
+/* As memcpy, of few bytes. */
+static inline void copy_few(char *to, const char *from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) memcpy(to + i, from + i, 16);
+  if (i + 8 <= n) memcpy(to + i, from + i, 8), i += 8;
+  if (i + 4 <= n) memcpy(to + i, from + i, 4), i += 4;
+  for (; i < n; i++) to[i] = from[i];
+}
+
+/* Elements of a tile and where they belong: row, element 0 of an output's, each of `size` bytes. */
+static void gather(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    copy_few(tile + c->from * size, row + c->cell * size, c->n * size);
+}
+static void scatter(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    copy_few(row + c->cell * size, tile + c->from * size, c->n * size);
+}
+
+/* Codes of `rows` outputs of a tile; a tile of one run is stored, and read of codes.terms[1], where
+ * it is. at: the number of the first output's first element in out. */
+static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t at,
+                        const int32_t *sums, const cell_run *runs, int n_runs) {
+  const conv_integer_args *args = a->args;
+  const requantise_term *t = &args->codes.terms[1];
+  const bool is_whole = n_runs == 1 && runs->n == TILE, has_other = t->x != NULL;
+  const int64_t size = has_other ? (int64_t)dtype_size(t->type) : 0;
+  unsigned char tiles[ROWS][TILE], *codes[ROWS], *out = a->p->out;
+  char others[ROWS][TILE * sizeof(int32_t)];
+  const void *other[ROWS] = {NULL};
+  for (int r = 0; r < rows; r++) {
+    const int64_t row = at + r * a->cells;
+    codes[r] = is_whole ? out + row + runs->cell : tiles[r];
+    if (!has_other) continue;
+    const char *x = (const char *)t->x + row * size;
+    other[r] = is_whole ? x + runs->cell * size : others[r];
+    if (!is_whole) memset(others[r], 0, (size_t)(TILE * size));
+    if (!is_whole) gather(x, size, runs, n_runs, others[r]);
+  }
+  requantise_sums(&args->codes, output, rows, cells_of(runs, n_runs), sums, other, codes);
+  for (int r = 0; r < rows && !is_whole; r++)
+    scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
+}
+
+static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t at,
+                       const int32_t *sums, const cell_run *runs, int n_runs) {
+  if (a->args->makes_codes) {
+    store_codes(a, output, rows, at, sums, runs, n_runs);
+    return;
+  }
+  for (int r = 0; r < rows; r++)
+    scatter((const char *)(sums + r * TILE), sizeof *sums, runs, n_runs,
+            (char *)((int32_t *)a->p->out + at + r * a->cells));
+}
+
 /* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
 static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, int64_t last,
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
+  const int cells = cells_of(runs, n_runs);
   const conv_args *p = a->p;
   for (int64_t o = output; o < last; o += ROWS) {
     int32_t sums[ROWS * TILE];
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
     const weight_rows w = rows_of(a, o, rows);
-    a->kernel.multiply(rows, &w, patches, a->begin + o, sums);
-    for (int r = 0; r < rows; r++) {
-      int32_t *to = (int32_t *)p->out + (image * p->groups * p->outputs + o + r) * a->cells;
-      for (const cell_run *c = runs; c < runs + n_runs; c++)
-        memcpy(to + c->cell, sums + r * TILE + c->from, (size_t)c->n * sizeof *sums);
-    }
+    a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
+    store_tile(a, o, rows, (image * p->groups * p->outputs + o) * a->cells, sums, runs, n_runs);
   }
 }
 
@@ -226,6 +290,7 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
   int n_runs = find_runs(a, tile * TILE, runs);
   int64_t first = block * a->block,
           last = first + a->block < p->outputs ? first + a->block : p->outputs;
+  if (n_runs == 0) return;
   pack_tile(a, s, tile * TILE, patches);
   multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
                 n_runs);
@@ -277,12 +342,13 @@ static void describe_planes(integer_conv *a) {
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *p = &args->conv;
   integer_conv a = {.p = p,
+                    .args = args,
                     .padding_value = args->padding_value & 255,
                     .kernel = choose_integer_kernel(),
                     .taps = kernel_size(p),
                     .cells = out_size(p)};
   a.k = p->channels * a.taps;
-  if (p->images * p->groups * p->outputs * a.cells == 0) return a;
+  if (p->images * p->groups * p->outputs * a.cells == 0 || depthwise_integer_fits(args)) return a;
   describe_planes(&a);
   a.tiles = ceil_div(a.positions, TILE);
   a.by_group = p->groups > 1 && !a.from_x && p->channels * a.plane <= CACHED_BYTES;
@@ -355,6 +421,7 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
 static bool conv_integer(const kernel_context *ctx, const void *args) {
   integer_conv a = make_conv(ctx, args);
   const conv_args *p = a.p;
+  if (depthwise_integer_fits(args)) depthwise_integer_run(ctx, args);
   if (!a.tiles) return true;
   const parts s = find_parts(ctx, &a);
   char *memory = ctx->scratch(ctx->pool, s.all);
@@ -380,4 +447,5 @@ const kernel_desc kernel_conv_integer = {
     .scratch = conv_integer_scratch,
     .args_size = sizeof(conv_integer_args),
     .operands = {OPERAND(conv_integer_args, conv.x), OPERAND(conv_integer_args, conv.weight),
-                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.out)}};
+                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.out),
+                 REQUANTISE_OPERANDS(conv_integer_args, codes)}};

@@ -31,17 +31,17 @@ static inline weight_rows rows_from(const weight_rows *w, int r) {
   return some;
 }
 
-static void multiply_portable(int rows, const weight_rows *w, const uint32_t *patches,
+static void multiply_portable(int rows, int cells, const weight_rows *w, const uint32_t *patches,
                               const int32_t *begin, int32_t *sums) {
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < TILE; c++) sums[r * TILE + c] = begin[r];
+    for (int c = 0; c < cells; c++) sums[r * TILE + c] = begin[r];
   for (int64_t i = 0; i < word_count(w); i++, patches += TILE)
     for (int r = 0; r < rows; r++) {
       uint32_t word = weight_word(w, r, i);
       int b[4];
       for (int j = 0; j < 4; j++) b[j] = (signed char)(word >> 8 * j);
       int32_t *to = sums + r * TILE;
-      for (int c = 0; c < TILE; c++) {
+      for (int c = 0; c < cells; c++) {
         uint32_t x = patches[c];
         to[c] += (int)(x & 255) * b[0] + (int)(x >> 8 & 255) * b[1] + (int)(x >> 16 & 255) * b[2] +
                  (int)(x >> 24) * b[3];
@@ -81,13 +81,13 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
       _mm256_storeu_si256((__m256i *)(sums + r * TILE + 8 * v), sum[r][v]);
 }
 
-static __attribute__((target("avx2"))) void multiply_avx2(int rows, const weight_rows *w,
+static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells, const weight_rows *w,
                                                           const uint32_t *patches,
                                                           const int32_t *begin, int32_t *sums) {
   for (int r = 0, n; r < rows; r += n) {
     n = rows - r < AVX2_ROWS ? 1 : AVX2_ROWS;
     const weight_rows some = rows_from(w, r);
-    for (int c = 0; c < TILE; c += 8 * AVX2_VECTORS) {
+    for (int c = 0; c < cells; c += 8 * AVX2_VECTORS) {
       int32_t *to = sums + r * TILE + c;
       if (n == AVX2_ROWS)
         multiply_avx2_rows(AVX2_ROWS, &some, patches + c, begin + r, to);
@@ -128,6 +128,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
 #pragma GCC unroll 2
     for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_set1_epi32(begin[r]);
   for (int64_t i = 0; i < w->n; i++, patches += TILE) {
+    /* Of each row behind these, a line of memory for each that is read of them. */
+    ask_for(w->first + (rows + i % rows) * w->stride, (int)(i / 16 * 64));
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
       memcpy(&words[r], w->first + r * w->stride + 4 * i, sizeof *words);
@@ -141,10 +143,10 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
       _mm512_storeu_si512(sums + r * TILE + 16 * v, sum[r][v]);
 }
 
-static TARGET_AVX512_VNNI void multiply_vnni(int rows, const weight_rows *w,
+static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_rows *w,
                                              const uint32_t *patches, const int32_t *begin,
                                              int32_t *sums) {
-  for (int c = 0; c < TILE; c += 16 * AVX512_VECTORS) {
+  for (int c = 0; c < cells; c += 16 * AVX512_VECTORS) {
     if (rows == 8) multiply_vnni_rows(8, w, patches + c, begin, sums + c);
     if (rows == 7) multiply_vnni_rows(7, w, patches + c, begin, sums + c);
     if (rows == 6) multiply_vnni_rows(6, w, patches + c, begin, sums + c);
@@ -186,12 +188,13 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
     for (int v = 0; v < NEON_VECTORS; v++) vst1q_s32(sums + r * TILE + NEON_CELLS * v, sum[r][v]);
 }
 
-static TARGET_DOTPROD void multiply_dotprod(int rows, const weight_rows *w, const uint32_t *patches,
-                                            const int32_t *begin, int32_t *sums) {
+static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_rows *w,
+                                            const uint32_t *patches, const int32_t *begin,
+                                            int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
     const weight_rows some = rows_from(w, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
-    for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+    for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
       if (n == 4) multiply_dotprod_rows(4, &some, patches + c, begin + r, to);
       if (n == 3) multiply_dotprod_rows(3, &some, patches + c, begin + r, to);
@@ -247,12 +250,13 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
     }
 }
 
-static TARGET_I8MM void multiply_i8mm(int rows, const weight_rows *w, const uint32_t *patches,
-                                      const int32_t *begin, int32_t *sums) {
+static TARGET_I8MM void multiply_i8mm(int rows, int cells, const weight_rows *w,
+                                      const uint32_t *patches, const int32_t *begin,
+                                      int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
     const weight_rows some = rows_from(w, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
-    for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+    for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
       if (n == 4) multiply_i8mm_rows(4, &some, patches + c, begin + r, to);
       if (n == 3) multiply_i8mm_rows(3, &some, patches + c, begin + r, to);

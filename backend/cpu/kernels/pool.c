@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/pool.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/rows.h"
@@ -129,7 +130,39 @@ static void max_cell(const pool_args *p, compute_class c, const void *plane, con
   if (p->indices) p->indices[to] = at < 0 ? 0 : at;
 }
 
-/* ---------------------------------------------------------------- maxima alone */
+/* ---------------------------------------------------------------- maxima alone, of their own dtype
+ */
+
+/* Cells of a row, of any dtype that maxima are taken in. */
+typedef union cell_row {
+  double f64[ROW_BLOCK]; /* the largest of them */
+  int64_t i64[ROW_BLOCK];
+} cell_row;
+
+/* What maxima of a dtype are taken in. */
+static dtype max_type(dtype t) {
+  if (is_small_int(t) || t == DTYPE_F64) return t;
+  return compute_class_of(t) == COMPUTE_F32 ? DTYPE_F32 : DTYPE_I64;
+}
+
+/* CALL(T, lowest) for the C type of a dtype; lowest: below all, and what an empty window gives. */
+#define FOR_MAX_TYPE(t, CALL)                   \
+  switch (t) {                                  \
+    case DTYPE_I8:                              \
+      CALL(int8_t, INT8_MIN, 0) break;          \
+    case DTYPE_U8:                              \
+      CALL(uint8_t, 0, 0) break;                \
+    case DTYPE_I16:                             \
+      CALL(int16_t, INT16_MIN, 0) break;        \
+    case DTYPE_I32:                             \
+      CALL(int32_t, INT32_MIN, 0) break;        \
+    case DTYPE_F32:                             \
+      CALL(float, -INFINITY, -INFINITY) break;  \
+    case DTYPE_F64:                             \
+      CALL(double, -INFINITY, -INFINITY) break; \
+    default:                                    \
+      CALL(int64_t, INT64_MIN, INT64_MIN)       \
+  }
 
 /* The first of equal ones, as zeros of both signs are; NaN wins. */
 #define LARGER(T, x, y)                         \
@@ -137,69 +170,81 @@ static void max_cell(const pool_args *p, compute_class c, const void *plane, con
     T v = (x)[i * step];                        \
     (y)[i] = v > (y)[i] || v != v ? v : (y)[i]; \
   }
+#define TAKE_LARGER(T, lowest, empty) LARGER(T, (const T *)x, (T *)values)
+#define FILL_LOWEST(T, lowest, empty) \
+  for (int64_t i = 0; i < n; i++) ((T *)values)[i] = lowest;
+#define PUT_EMPTY(T, lowest, empty) ((T *)values)[i] = empty;
 
-/* values[i] becomes x[i * step] where that is larger, all in class c. */
-static inline void take_larger(compute_class c, int64_t n, const void *x, int64_t step,
-                               row_block *values, int64_t at) {
-  if (c == COMPUTE_F32) LARGER(float, (const float *)x, values->f32 + at)
-  if (c == COMPUTE_F64) LARGER(double, (const double *)x, values->f64 + at)
-  if (c == COMPUTE_I64) LARGER(int64_t, (const int64_t *)x, values->i64 + at)
+/* values[i] becomes x[i * step] where that is larger. */
+static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
+                               void *restrict values) {
+  FOR_MAX_TYPE(t, TAKE_LARGER)
 }
+
+static void fill_lowest(dtype t, int64_t n, void *values) { FOR_MAX_TYPE(t, FILL_LOWEST) }
+
+static void put_empty(dtype t, int64_t i, void *values) { FOR_MAX_TYPE(t, PUT_EMPTY) }
 
 /* n cells of a row from `from` on: values become the larger of them and of what is under them in a
  * row of the plane. */
-static void take_row(const pool_args *p, compute_class c, const char *row, int64_t from, int64_t n,
-                     row_block *values) {
-  int64_t stride = p->stride[2], size = (int64_t)compute_size(c);
+static void take_row(const pool_args *p, dtype t, const char *row, int64_t from, int64_t n,
+                     cell_row *values) {
+  int64_t stride = p->stride[2], size = (int64_t)dtype_size(t);
   for (int64_t tap = 0; tap < p->kernel[2]; tap++) {
     int64_t shift = tap * p->dilation[2] - p->padding[2], last = p->in[2] - 1 - shift;
     int64_t first = shift < 0 ? ceil_div(-shift, stride) : 0,
             stop = last < 0 ? 0 : last / stride + 1;
     if (first < from) first = from;
     if (stop > from + n) stop = from + n;
+    if (stop <= first) continue;
     const char *x = row + (first * stride + shift) * size;
+    char *y = (char *)values + (first - from) * size;
     if (stride == 1) /* constants make vectors of the loops */
-      take_larger(c, stop - first, x, 1, values, first - from);
+      take_larger(t, stop - first, x, 1, y);
     else if (stride == 2)
-      take_larger(c, stop - first, x, 2, values, first - from);
+      take_larger(t, stop - first, x, 2, y);
     else
-      take_larger(c, stop - first, x, stride, values, first - from);
+      take_larger(t, stop - first, x, stride, y);
   }
 }
 
-static void fill_lowest(compute_class c, int64_t n, row_block *values) {
+/* Cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
+static void empty_cells(const pool_args *p, dtype t, bool is_row_empty, int64_t from, int64_t n,
+                        cell_row *values) {
+  if (!is_row_empty && p->dilation[2] == 1) return;
   for (int64_t i = 0; i < n; i++) {
-    if (c == COMPUTE_F32) values->f32[i] = -INFINITY;
-    if (c == COMPUTE_F64) values->f64[i] = -INFINITY;
-    if (c == COMPUTE_I64) values->i64[i] = INT64_MIN;
+    const window x = window_of(p, 2, from + i);
+    if (is_row_empty || window_count(&x) == 0) put_empty(t, i, values);
   }
 }
 
-static void max_row(const pool_args *p, compute_class c, const char *plane, int64_t task,
-                    int64_t row) {
-  int64_t columns = p->size[2], size = (int64_t)compute_size(c);
+/* plane: of dtype t. */
+static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task, int64_t row) {
+  int64_t columns = p->size[2], size = (int64_t)dtype_size(t);
   const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
-  row_block values;
+  const bool is_empty = window_count(&z) == 0 || window_count(&y) == 0;
+  cell_row values;
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    fill_lowest(c, n, &values);
+    fill_lowest(t, n, &values);
     for (int64_t i = z.first; i < z.stop; i += z.step)
       for (int64_t j = y.first; j < y.stop; j += y.step)
-        take_row(p, c, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
-    int64_t to = (task * p->size[0] * p->size[1] + row) * columns + from;
-    store_row(c, p->type, element_at(p->out, p->type, to), 1, n, &values);
+        take_row(p, t, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
+    empty_cells(p, t, is_empty, from, n, &values);
+    void *to = element_at(p->out, p->type, (task * p->size[0] * p->size[1] + row) * columns + from);
+    if (t == p->type)
+      memcpy(to, &values, (size_t)(n * size));
+    else
+      store_row(compute_class_of(t), p->type, to, 1, n, &values);
   }
 }
 
 static void max_plane(const pool_args *p, int64_t task, char *scratch) {
-  compute_class c = compute_class_of(p->type);
+  const dtype t = max_type(p->type);
   int64_t size = volume(p->in);
-  const void *x = element_at(p->x, p->type, task * size), *plane = scratch;
-  if (p->type == DTYPE_F32)
-    plane = x;
-  else
-    load_row(c, p->type, x, 1, size, scratch);
-  for (int64_t row = 0; row < p->size[0] * p->size[1]; row++) max_row(p, c, plane, task, row);
+  const void *x = element_at(p->x, p->type, task * size), *plane = t == p->type ? x : scratch;
+  if (t != p->type) load_row(compute_class_of(t), p->type, x, 1, size, scratch);
+  for (int64_t row = 0; row < p->size[0] * p->size[1]; row++) max_row(p, t, plane, task, row);
 }
 
 /* ---------------------------------------------------------------- the kernel */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/requantise_vectors.h"
 #include "backend/cpu/kernels/rows.h"
 
 enum { GRAIN = 16 * 1024 /* elements that are worth a thread */ };
@@ -18,8 +19,8 @@ typedef struct affine {
 
 static affine affine_of(const requantise_term *t, int64_t channel) {
   return (affine){.zero = t->zero,
-                  .scale = t->scale.of_channel ? t->scale.of_channel[channel] : t->scale.number,
-                  .bias = t->bias.of_channel ? t->bias.of_channel[channel] : t->bias.number};
+                  .scale = requantise_number(&t->scale, channel),
+                  .bias = requantise_number(&t->bias, channel)};
 }
 
 /* As the steps clamp, where NaN passes. */
@@ -76,17 +77,120 @@ static const float *load_term(const requantise_term *t, int64_t at, int64_t n, f
   return block;
 }
 
+#if KERNEL_X86
+/* Elements [at, at + n) of terms[0] and [1], by sixteen; how many were left. */
+KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *p, dtype first, dtype other,
+                                                int64_t channel, int64_t at, int64_t n) {
+  const requantise_vectors v = requantise_vectors_of(p, channel);
+  const char *a = element_at(p->terms[0].x, first, at),
+             *b = v.has_other ? element_at(p->terms[1].x, other, at) : NULL;
+  unsigned char *to = element_at(p->out, p->type, at);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512 y = v.has_other ? requantise_load(other, element_at(b, other, i)) : v.zero;
+    const __m128i codes = requantise_vector(&v, requantise_load(first, element_at(a, first, i)), y);
+    _mm_storeu_si128((__m128i *)(void *)(to + i), codes);
+  }
+  return n - i;
+}
+
+static TARGET_AVX512 int64_t run_row_avx512(const requantise_args *p, int64_t channel, int64_t at) {
+  const dtype a = p->terms[0].type, b = p->terms[1].type;
+  if (a == DTYPE_I32 && !p->terms[1].x) return run_vectors(p, DTYPE_I32, b, channel, at, p->row);
+  if (a == DTYPE_F32 && !p->terms[1].x) return run_vectors(p, DTYPE_F32, b, channel, at, p->row);
+  if (a == DTYPE_U8 && b == DTYPE_U8)
+    return run_vectors(p, DTYPE_U8, DTYPE_U8, channel, at, p->row);
+  return run_vectors(p, a, b, channel, at, p->row);
+}
+#endif
+
+/* How many elements of a row are left to do. */
+static int64_t run_whole_vectors(const requantise_args *p, int64_t row) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return run_row_avx512(p, row % p->channels, row * p->row);
+#endif
+  (void)row;
+  return p->row;
+}
+
 static void run_row(const requantise_args *p, int64_t row) {
   float blocks[2][ROW_BLOCK], codes[ROW_BLOCK];
   affine t[2];
+  const int64_t left = run_whole_vectors(p, row);
   for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], row % p->channels);
-  for (int64_t i = 0; i < p->row; i += ROW_BLOCK) {
+  for (int64_t i = p->row - left; i < p->row; i += ROW_BLOCK) {
     int64_t n = p->row - i < ROW_BLOCK ? p->row - i : ROW_BLOCK, at = row * p->row + i;
     for (int k = 0; k < 2 && p->terms[k].x; k++) t[k].x = load_term(&p->terms[k], at, n, blocks[k]);
     compute_block(p, t, n, codes);
     cast_row(p->type, element_at(p->out, p->type, at), n, codes);
   }
 }
+
+/* ---------------------------------------------------------------- sums of another kernel */
+
+#if KERNEL_X86
+/* other_type: of terms[1], where that is there; is_plain: by requantise_is_plain. */
+KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requantise_vectors v,
+                                              bool is_plain, dtype other_type, int64_t channel,
+                                              int rows, int n, const int32_t *sums,
+                                              const void *const *other,
+                                              unsigned char *const *codes) {
+  const int64_t size = other_type == DTYPE_F32 || other_type == DTYPE_I32 ? 4 : 1;
+  for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
+    requantise_set_channel(&v, p, channel + r);
+    if (is_plain) v = requantise_plain(v);
+    for (int i = 0; i < n; i += 16) {
+      __m512 y = v.zero;
+      if (v.has_other) y = requantise_load(other_type, (const char *)other[r] + i * size);
+      const __m128i some = requantise_vector(&v, requantise_load(DTYPE_I32, sums + i), y);
+      _mm_storeu_si128((__m128i *)(void *)(codes[r] + i), some);
+    }
+  }
+}
+
+static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows, int n,
+                                      const int32_t *sums, const void *const *other,
+                                      unsigned char *const *codes) {
+  const dtype t = p->terms[1].type;
+  const requantise_vectors v = requantise_vectors_of(p, channel);
+  if (requantise_is_plain(&v))
+    sums_vectors(p, v, true, t, channel, rows, n, sums, other, codes);
+  else if (t == DTYPE_U8)
+    sums_vectors(p, v, false, DTYPE_U8, channel, rows, n, sums, other, codes);
+  else
+    sums_vectors(p, v, false, t, channel, rows, n, sums, other, codes);
+}
+#endif
+
+static void sums_row(const requantise_args *p, int64_t channel, int n, const int32_t *sums,
+                     const void *other, unsigned char *codes) {
+  float blocks[2][REQUANTISE_TILE], values[REQUANTISE_TILE];
+  affine t[2];
+  for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], channel);
+  load_row(COMPUTE_F32, DTYPE_I32, sums, 1, n, blocks[0]);
+  t[0].x = blocks[0];
+  t[1].x = NULL;
+  if (p->terms[1].x) {
+    load_row(COMPUTE_F32, p->terms[1].type, other, 1, n, blocks[1]);
+    t[1].x = blocks[1];
+  }
+  compute_block(p, t, n, values);
+  cast_row(p->type, codes, n, values);
+}
+
+void requantise_sums(const requantise_args *p, int64_t channel, int rows, int n,
+                     const int32_t *sums, const void *const *other, unsigned char *const *codes) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    sums_avx512(p, channel, rows, n, sums, other, codes);
+    return;
+  }
+#endif
+  for (int r = 0; r < rows; r++)
+    sums_row(p, channel + r, n, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
+}
+
+/* ---------------------------------------------------------------- the kernel */
 
 static void run_rows(void *ctx, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) run_row(ctx, row);

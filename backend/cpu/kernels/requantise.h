@@ -1,6 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_REQUANTISE_H
 #define BACKEND_CPU_KERNELS_REQUANTISE_H
-/* Codes of 8 bits of one tensor, or of two that are added, each scaled by channels. */
+/* Codes of 8 bits of one tensor, or of two that are added, each scaled by channels; also of sums
+ * that another kernel has just made. */
 #include "base/kernel.h"
 
 /* Per channel where the pointer is given, else one number for all. */
@@ -27,5 +28,19 @@ typedef struct requantise_args {
   int64_t images, channels, row;
 } requantise_args;
 KERNEL(requantise, requantise_args);
+
+/* The operands of requantise_args in another kernel's, `at` of its arguments: they have sums of
+ * their own in the place of terms[0].x, and an out of their own. */
+#define REQUANTISE_OPERANDS(args, at)                                                      \
+  OPERAND(args, at.terms[0].scale.of_channel), OPERAND(args, at.terms[0].bias.of_channel), \
+      OPERAND(args, at.terms[1].x), OPERAND(args, at.terms[1].scale.of_channel),           \
+      OPERAND(args, at.terms[1].bias.of_channel)
+
+enum { REQUANTISE_TILE = 64 };
+/* codes[r] (n) of the first n sums of each of (rows, REQUANTISE_TILE), which stand for terms[0].x,
+ * of channel + r; other[r]: n elements of terms[1].x, where that is there. Of sums, codes and
+ * others there are sixteens, of any value behind n. */
+void requantise_sums(const requantise_args *p, int64_t channel, int rows, int n,
+                     const int32_t *sums, const void *const *other, unsigned char *const *codes);
 
 #endif

@@ -1,0 +1,10 @@
+#ifndef BACKEND_CPU_ELEMENTWISE_H
+#define BACKEND_CPU_ELEMENTWISE_H
+/* Elementwise steps as the arguments of kernels/elementwise.c. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/elementwise.h"
+#include "ops/elementwise.h"
+
+elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f);
+
+#endif

@@ -55,14 +55,37 @@ static int64_t word_count(const integer_conv *a) { return (a->k + 3) / 4; }
 
 /* ---------------------------------------------------------------- planes */
 
+/* As memcpy, of few bytes. */
+static inline void copy_few(void *to, const void *from, int64_t n) {
+  char *y = to;
+  const char *x = from;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) memcpy(y + i, x + i, 16);
+  if (i + 8 <= n) memcpy(y + i, x + i, 8), i += 8;
+  if (i + 4 <= n) memcpy(y + i, x + i, 4), i += 4;
+  for (; i < n; i++) y[i] = x[i];
+}
+
+static inline void fill_few(unsigned char *to, int value, int64_t n) {
+  if (n > 16)
+    memset(to, value, (size_t)n);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = (unsigned char)value;
+}
+
 static void copy_row(const unsigned char *restrict x, int64_t stride, int64_t n,
                      unsigned char *restrict to) {
   if (stride == 1)
-    memcpy(to, x, (size_t)n);
+    copy_few(to, x, n);
   else if (stride == 2)
     for (int64_t i = 0; i < n; i++) to[i] = x[2 * i];
   else
     for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
+}
+
+/* So many strides reach n; most strides are 1, and divisions slow. */
+static int64_t steps_over(int64_t n, int64_t stride) {
+  return stride == 1 ? n : (n + stride - 1) / stride;
 }
 
 /* Elements first, first + stride, ... of a row of x (in), n of them; NULL: a row of padding. */
@@ -71,14 +94,14 @@ static void lay_out_row(const integer_conv *a, const unsigned char *x, int64_t f
   const kconv_dim *d = &a->p->dims[2];
   int64_t begin = n, end = n;
   if (x) {
-    begin = first < 0 ? (-first + d->stride - 1) / d->stride : 0;
-    end = d->in > first ? (d->in - first + d->stride - 1) / d->stride : 0;
+    begin = first < 0 ? steps_over(-first, d->stride) : 0;
+    end = d->in > first ? steps_over(d->in - first, d->stride) : 0;
     begin = begin < n ? begin : n;
     end = end > n ? n : end < begin ? begin : end;
   }
-  memset(to, a->padding_value, (size_t)begin);
+  fill_few(to, a->padding_value, begin);
   if (begin < end) copy_row(x + first + begin * d->stride, d->stride, end - begin, to + begin);
-  memset(to + end, a->padding_value, (size_t)(n - end));
+  fill_few(to + end, a->padding_value, n - end);
 }
 
 /* The element of x that index i of a phase is, in one dimension; -1: padding. */
@@ -204,23 +227,15 @@ static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-static weight_rows rows_of(const integer_conv *a, int64_t output, int rows) {
-  weight_rows w = {.first = (const unsigned char *)a->p->weight + output * a->k,
-                   .stride = a->k,
-                   .n = a->k / 4,
-                   .has_rest = a->k % 4 != 0};
-  for (int r = 0; r < rows && w.has_rest; r++)
-    memcpy(&w.rest[r], w.first + r * a->k + 4 * w.n, (size_t)(a->k % 4));
-  return w;
-}
-
-/* As memcpy, of few bytes. */
-static inline void copy_few(char *to, const char *from, int64_t n) {
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) memcpy(to + i, from + i, 16);
-  if (i + 8 <= n) memcpy(to + i, from + i, 8), i += 8;
-  if (i + 4 <= n) memcpy(to + i, from + i, 4), i += 4;
-  for (; i < n; i++) to[i] = from[i];
+static void find_rows(const integer_conv *a, int64_t output, int rows, weight_rows *w) {
+  w->first = (const unsigned char *)a->p->weight + output * a->k;
+  w->stride = a->k;
+  w->n = a->k / 4;
+  w->has_rest = a->k % 4 != 0;
+  for (int r = 0; r < rows && w->has_rest; r++) {
+    w->rest[r] = 0;
+    memcpy(&w->rest[r], w->first + r * a->k + 4 * w->n, (size_t)(a->k % 4));
+  }
 }
 
 /* Elements of a tile and where they belong: row, element 0 of an output's, each of `size` bytes. */
@@ -274,10 +289,11 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
   const int cells = cells_of(runs, n_runs);
   const conv_args *p = a->p;
+  weight_rows w = {0};
   for (int64_t o = output; o < last; o += ROWS) {
     int32_t sums[ROWS * TILE];
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
-    const weight_rows w = rows_of(a, o, rows);
+    find_rows(a, o, rows, &w);
     a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
     store_tile(a, o, rows, (image * p->groups * p->outputs + o) * a->cells, sums, runs, n_runs);
   }

@@ -16,7 +16,7 @@ static inline float requantise_number(const requantise_factor *f, int64_t channe
 
 #if KERNEL_X86
 typedef struct affine_vectors {
-  bool has_zero;
+  bool has_zero, has_bias;
   __m512 zero, scale, bias;
 } affine_vectors;
 
@@ -30,7 +30,8 @@ typedef struct requantise_vectors {
 
 KERNEL_INLINE TARGET_AVX512 affine_vectors affine_vectors_of(const requantise_term *t,
                                                              int64_t channel) {
-  return (affine_vectors){t->zero != 0, _mm512_set1_ps(t->zero),
+  return (affine_vectors){t->zero != 0, t->bias.of_channel || t->bias.number != 0,
+                          _mm512_set1_ps(t->zero),
                           _mm512_set1_ps(requantise_number(&t->scale, channel)),
                           _mm512_set1_ps(requantise_number(&t->bias, channel))};
 }
@@ -68,7 +69,8 @@ KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_plain(requantise_vecto
 
 KERNEL_INLINE TARGET_AVX512 __m512 affine_value(const affine_vectors *t, __m512 x) {
   if (t->has_zero) x = _mm512_sub_ps(x, t->zero);
-  return _mm512_add_ps(_mm512_mul_ps(x, t->scale), t->bias);
+  x = _mm512_mul_ps(x, t->scale);
+  return t->has_bias ? _mm512_add_ps(x, t->bias) : x;
 }
 
 /* 16 elements of a term: F32, I32, I8 or U8. */

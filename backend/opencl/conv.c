@@ -484,6 +484,7 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
     f->n = v->f.outputs;
     f->a_m = f->b_n = v->f.channels;
     f->a_k = f->b_k = f->bias_n = f->batches = 1;
+    TRY(gemm_choose_pairs(&g));
     return gemm_record(&g);
   }
   f->a = g.codes ? &weight : v->f.weight;
@@ -495,7 +496,9 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
   f->batches = v->f.images;
   f->batch_a = f->batch_bias = (tensor){.rank = 1, .dims = {v->f.images}};
   f->batch_b = (tensor){.rank = 1, .dims = {v->f.images}, .strides = {v->f.channels * positions}};
-  return g.codes ? gemm_packed(&g) : gemm_record(&g);
+  if (g.codes) return gemm_packed(&g);
+  TRY(gemm_choose_pairs(&g));
+  return gemm_record(&g);
 }
 
 /* ---------------------------------------------------------------- the op */

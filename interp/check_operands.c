@@ -333,25 +333,46 @@ static clave_status run_instruction(const checking *c, const ir_instruction *ins
   return NULL;
 }
 
+/* What rounds, and its two factors. */
+typedef struct rounding_op {
+  union {
+    ir_matmul matmul;
+    ir_grouped_matmul grouped;
+    ir_conv conv;
+  } op;
+  uint32_t *a, *b;
+} rounding_op;
+
+static void copy_op(const ir_instruction *ins, rounding_op *to) {
+  if (ins->op_type == IR_OP_CONV) {
+    to->op.conv = *(const ir_conv *)ins->op;
+    to->a = &to->op.conv.x;
+    to->b = &to->op.conv.weight;
+  } else if (ins->op_type == IR_OP_GROUPED_MATMUL) {
+    to->op.grouped = *(const ir_grouped_matmul *)ins->op;
+    to->a = &to->op.grouped.a;
+    to->b = &to->op.grouped.b;
+  } else {
+    to->op.matmul = *(const ir_matmul *)ins->op;
+    to->a = &to->op.matmul.a;
+    to->b = &to->op.matmul.b;
+  }
+}
+
 /* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
 static clave_status run_rounded(checking *c, bool *faulty) {
   ir_instruction ins = *c->nd->instruction;
-  const bool grouped = ins.op_type == IR_OP_GROUPED_MATMUL;
-  ir_matmul op = {0};
-  ir_grouped_matmul groups = {0};
-  uint32_t slot = slot_count(c->s->prog), *x = grouped ? &groups.a : &op.a;
+  rounding_op r;
+  uint32_t slot = slot_count(c->s->prog);
   bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
-  if (grouped)
-    groups = *(const ir_grouped_matmul *)ins.op;
-  else
-    op = *(const ir_matmul *)ins.op;
-  TRY(bind_rounded(c, &c->copy[*x], c->copy[*x].t.type, &c->rounded[0], a));
-  a->slot = *x = slot;
+  copy_op(&ins, &r);
+  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, &c->rounded[0], a));
+  a->slot = *r.a = slot;
   if (c->rounds == ROUNDS_TO_BF16) {
-    TRY(bind_rounded(c, &c->copy[op.b], DTYPE_F32, &c->rounded[1], b));
-    b->slot = op.b = slot + 1;
+    TRY(bind_rounded(c, &c->copy[*r.b], DTYPE_F32, &c->rounded[1], b));
+    b->slot = *r.b = slot + 1;
   }
-  ins.op = grouped ? (void *)&groups : (void *)&op;
+  ins.op = &r.op;
   return run_instruction(c, &ins, faulty);
 }
 

@@ -7,7 +7,7 @@
  * cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH floats, one broadcast and
  * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32). B_PACKED:
  * b is in the panels of gemm_panels.cl, which are read where they are, or made floats in local
- * memory. */
+ * memory. PAIRS: k counts words of pairs.h, and a b that is not packed has B_ORDER 0. */
 #include "gemm.h"
 
 #if PAIRS
@@ -54,6 +54,28 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
     }
   }
 }
+
+#if PAIRS && B_ORDER == 0 && !B_PACKED
+/* Columns [0, n) of depth words of b, of which `rows` k are there, as pack_b has them. */
+static inline void pack_words_of_b(__global const STORAGE(B_TYPE) * b, index_t b_k, index_t rows,
+                                   int n, int depth, __local float *to) {
+  for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth)
+    for (int k = 0; k < depth; k++) {
+      __global const STORAGE(B_TYPE) *even = b + 2 * k * b_k + n0;
+      __global const STORAGE(B_TYPE) *odd = 2 * k + 1 < rows ? even + b_k : even;
+      const uint high = 2 * k + 1 < rows ? 0xffffu : 0;
+      int j = 0;
+      for (; j + 16 <= COLUMNS && n0 + j + 16 <= n; j += 16)
+        vstore16(JOINED(LOAD16F(B_TYPE, even + j), LOAD16F(B_TYPE, odd + j), high), 0,
+                 to + k * COLUMNS + j);
+      for (; j < COLUMNS; j++) {
+        const int at = min(j, n - n0 - 1);
+        to[k * COLUMNS + j] = as_float(float_to_bf16(LOADF(B_TYPE, even, at)) |
+                                       (float_to_bf16(LOADF(B_TYPE, odd, at)) & high) << 16);
+      }
+    }
+}
+#endif
 
 #if WIDTH >= 8 && B_ORDER == 1
 /* 16 columns (contiguous in k) by 16 k at b into to[k * COLUMNS + column]. */
@@ -125,7 +147,9 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
 
   for (index_t k0 = 0; k0 < words; k0 += DEPTH) {
     const int depth = (int)min((index_t)DEPTH, words - k0);
-#if !B_PACKED
+#if PAIRS && !B_PACKED
+    pack_words_of_b(b + 2 * k0 * b_k, b_k, k_size - 2 * k0, width, depth, packed);
+#elif !B_PACKED
     pack_b(b + k0 * b_k, b_k, b_n, width, depth, packed);
 #elif !IS_F32(B_TYPE)
     widen_panels(b + (long)k0 * COLUMNS, words, width, depth, packed);

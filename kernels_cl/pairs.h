@@ -15,6 +15,11 @@
 /* 8 words of contiguous elements. */
 #define WORDS8(T, p) as_float8(float_to_bf16_16(LOAD16F(T, p)))
 
+/* 16 words of two rows, the second with the bits of `high` alone. */
+#define JOINED(even, odd, high)                       \
+  as_float16(convert_uint16(float_to_bf16_16(even)) | \
+             (convert_uint16(float_to_bf16_16(odd)) & (high)) << 16u)
+
 static inline float16 add_pairs(float16 sum, float16 a, float16 b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;

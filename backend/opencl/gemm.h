@@ -42,6 +42,7 @@ int64_t gemm_tile_rows(const gemm *g); /* of a group of work-items */
 static inline int gemm_panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
+bool gemm_packed_joins(const gemm *g); /* makes pairs of rows of b on the way: a is constant */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);

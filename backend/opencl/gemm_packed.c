@@ -40,6 +40,10 @@ static int b_order(const gemm *g) {
   return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
 }
 
+bool gemm_packed_joins(const gemm *g) {
+  return b_order(g) == 0 && !gemm_is_encoded(g) && !g->grouped && recorder_takes_form(g->s, g->f.a);
+}
+
 static void define_shape(launch *l, const gemm *g) {
   launch_define(l, "PAIRS", g->pairs);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
@@ -117,7 +121,7 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_args(l, &(gemm_encoded_args){
                        .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = packed});
   } else {
-    launch_dtype(l, "B_TYPE", g->pairs ? DTYPE_F32 : g->f.b->t.type);
+    launch_dtype(l, "B_TYPE", g->pairs && b->packed ? DTYPE_F32 : g->f.b->t.type);
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
     launch_args(l, &(gemm_args){.panels = *panels,

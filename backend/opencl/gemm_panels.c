@@ -32,8 +32,8 @@ bool gemm_panels_usable(const gemm *g) {
          has_one_b(g) && recorder_takes_form(g->s, g->f.b);
 }
 clave_status gemm_choose_pairs(gemm *g) {
-  if (!recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_panels_usable(g) ||
-      !gemm_packed_usable(g))
+  if (!recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_packed_usable(g) ||
+      !(gemm_panels_usable(g) || gemm_packed_joins(g)))
     return NULL;
   TRY(recorder_has_pairs(g->s, &g->pairs));
   if (g->pairs) recorder_rounds(g->s, ROUNDS_TO_BF16);

@@ -32,6 +32,7 @@ static gemm_kind choose(const gemm *g) {
   if (gemm_is_encoded(g)) return GEMM_ENCODED;
   if (is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
     return GEMM_PANELS;
+  if (g->pairs) return GEMM_PACKED;
   gemm_kind few = choose_for_few(g);
   if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
   if (g->grouped || !is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
@@ -64,7 +65,7 @@ static const struct gemm_variant {
                      {"clblast", GEMM_CLBLAST, 0}};
 enum { N_GEMM_VARIANTS = sizeof gemm_variants / sizeof *gemm_variants };
 
-/* Pairs of BF16 are in panels alone. */
+/* Pairs of BF16 are in panels, or made by gemm_packed. */
 static bool variant_is_usable(const void *ctx, int i) {
   const gemm *g = ctx;
   const struct gemm_variant *v = &gemm_variants[i];

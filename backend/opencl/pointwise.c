@@ -35,7 +35,9 @@ static clave_status multiply_planes(gemm *g, const conv_form *f, int64_t positio
   m->batches = f->images;
   m->batch_a = m->batch_bias = (tensor){.rank = 1, .dims = {f->images}};
   m->batch_b = (tensor){.rank = 1, .dims = {f->images}, .strides = {f->channels * positions}};
-  return g->codes ? gemm_packed(g) : gemm_record(g);
+  if (g->codes) return gemm_packed(g);
+  TRY(gemm_choose_pairs(g));
+  return gemm_record(g);
 }
 
 /* Of all images, (images, channels), by the transposed weight. */
@@ -47,6 +49,7 @@ static clave_status multiply_images(gemm *g, const conv_form *f) {
   m->n = f->outputs;
   m->a_m = m->b_n = f->channels;
   m->a_k = m->b_k = m->bias_n = m->batches = 1;
+  TRY(gemm_choose_pairs(g));
   return gemm_record(g);
 }
 

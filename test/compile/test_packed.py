@@ -5,6 +5,7 @@ import ctypes.util
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 
@@ -20,6 +21,7 @@ FLAGS = pathlib.Path("/proc/cpuinfo").read_text().split()
 LESS = "avx2" if "avx512f" in FLAGS else "portable"  # of what this processor has
 needs_levels = pytest.mark.skipif("avx2" not in FLAGS, reason="this processor has one level of instructions")
 CONVERTED = "c.clv"
+pytestmark = pytest.mark.by_turn(3)
 
 
 class Net(torch.nn.Module):
@@ -36,11 +38,16 @@ class Net(torch.nn.Module):
         return self.last(self.wide(x).relu())
 
 
-@pytest.fixture
-def net(tmp_path):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
     torch.manual_seed(0)
     args = (noise(2, 3, 16, 16),)
-    return saved(tmp_path, Net(), *args), args
+    return saved(tmp_path_factory.mktemp("net"), Net(), *args), args
+
+
+@pytest.fixture
+def net(tmp_path, exported):
+    return pathlib.Path(shutil.copy(exported[0], tmp_path)), exported[1]
 
 
 def sources(folder):

@@ -5,9 +5,10 @@ import shutil
 
 import classes
 
-from runner import Job, make
+from runner import ROOT, Job, make
 
 PYTHON = ".venv/bin/python"
+CROSS = "test/compile/test_cross.py"
 
 
 def conformance_whole(r):
@@ -74,14 +75,13 @@ def compiled(r):
     random graphs (more are in `graphs`) under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
-    jobs = [
-        Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "carried", "shared", "driver", "means", "files")
-    ]
+    files = sorted(str(f.relative_to(ROOT)) for f in (ROOT / "test/compile").glob("test_*.py"))
+    files.remove(CROSS)
+    jobs = [Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f], env) for f in files]
     jobs.append(Job([PYTHON, "test/compile/programs.py"]))
     if r.everything:
         r.run(["ci/deps", "cross"], name="ci/deps cross", timeout=1800)
-        jobs.append(Job([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "test/compile/test_cross.py"]))
+        jobs.append(Job([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", CROSS]))
         jobs.append(Job([*graphs, "100"]))
         jobs.append(Job([*graphs, "100", "--compiler", "clang", "--sanitize"]))
     r.run_all(jobs, timeout=7200)

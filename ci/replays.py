@@ -1,5 +1,6 @@
 """The parts of ci/check.py that replay the op cases (test/cases) on every device and class of devices at hand."""
 
+import contextlib
 import json
 import os
 import tempfile
@@ -12,6 +13,8 @@ from runner import ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
 AARCH64_BUILD = "build/aarch64-linux-gnu"
+OCLGRIND = (str(ROOT / "ci/oclgrind"),)
+FEW_AND_MANY = (5, 12)  # rows of products: of tiles as high as a GPU's work-item takes, and of more
 PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
 
 
@@ -86,12 +89,17 @@ def replay_warming(r):
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
 
 
+def forced_rows(r, families):
+    """(class, family, variant, op cases) of all of them, in an order that changes with the commit."""
+    named = [(f, v, cases) for f, (names, cases) in families.items() for v in names if v != "rule"]
+    rows = [(c, *row) for c in classes.MAIN for row in named]
+    return sorted(rows, key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
+
+
 def replay_variants(r):
     """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
     bits, on the CPU backend; which by the commit. --all: every one."""
-    named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
-    tables = [(c, *row) for c in classes.MAIN for row in named]
-    tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
+    tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
         with variants.forced(ROOT / r.build / "clave", "cpu", [("conv", variant)], r.env) as env:
@@ -195,5 +203,25 @@ def oclgrind(r):
             chosen.append(("--only", "control/"))
         for cases in chosen:
             job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", *cases)
-            jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))
-    r.run_all(jobs, timeout=4000)
+            jobs.append(Job([*OCLGRIND, *job.command], job.env | c.env, f"oclgrind, {c.name}"))
+    with contextlib.ExitStack() as tables:
+        r.run_all(jobs + oclgrind_variants(r, tables), timeout=4000)
+
+
+def oclgrind_variants(r, tables):
+    """The variants whose work-items share what they read or add, where no rule takes them: one, by the commit; --all:
+    every one. tables: holds the folders of the tables until the jobs have run."""
+    families = {f: variants.OPENCL[f] for f in ("softmax", "norm", "dots tile")}
+    tool, jobs = str(ROOT / r.build / "clave"), []
+    for c, family, variant, cases in forced_rows(r, families)[: None if r.everything else 1]:
+        forced = variants.forced(tool, "opencl:0", [(family, variant)], r.env | c.env, OCLGRIND)
+        env, note = tables.enter_context(forced), f"oclgrind, {c.name}, {family}: {variant}"
+        if cases == variants.FAST:
+            env |= {"CLAVE_PRECISION": "fast"}
+            programs = [f"{r.build}/cases/encoded/rows_{n}.clv" for n in FEW_AND_MANY]
+            commands = [[tool, "bench", p, "--device", "opencl:0", "--runs", "1"] for p in programs]
+        else:
+            some = ("--small", "20000", "--fallback", "--part", "0/1" if r.everything else "0/4", "--only", cases)
+            commands = [replay_job(r, "opencl:0", *some).command]
+        jobs += [Job([*OCLGRIND, *command], env, note) for command in commands]
+    return jobs

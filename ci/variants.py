@@ -8,7 +8,9 @@ import re
 import subprocess
 import tempfile
 
-# Of a device: the family, its variants, and the op cases that choose among them ("": all).
+# Of a device: the family, its variants, and the op cases that choose among them ("": all; FAST: none, as the family is
+# for fast precision alone, whose results the cases do not bound).
+FAST = "fast"
 OPENCL = {
     "matmul": (
         "tile|packed|packed 32|packed 64|packed 256|panels|panels 4|panels 8|panels 16|rows|rows 4|rows 16|rows 64"
@@ -29,7 +31,7 @@ OPENCL = {
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
     "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),
     "norm": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "norm/"),
-    "dots tile": ("rule|1x1|2x1|2x2|4x1|4x2|8x1|lanes 4|lanes 8|lanes 16", "encoded/"),
+    "dots tile": ("rule|1x1|2x1|2x2|4x1|4x2|8x1|lanes 4|lanes 8|lanes 16", FAST),
     "group": ("rule|1|16|64", ""),
 }
 CPU = {
@@ -50,14 +52,15 @@ def in_sources(root, room):
 
 
 @contextlib.contextmanager
-def forced(clave, device, rows, env=None):
-    """The environment (or `env`, with that) in which a device's table has (family, variant) rows for all sizes."""
+def forced(clave, device, rows, env=None, under=()):
+    """The environment (or `env`, with that) in which a device's table has (family, variant) rows for all sizes; under:
+    the words ahead of a command that has that device."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o700)
         env = dict(os.environ if env is None else env) | {"CLAVE_CACHE_DIR": folder}
         table = pathlib.Path(folder) / "table.json"
         rows = [{"family": f, "key": "*", "variant": v} for f, v in rows]
         table.write_text(json.dumps({"clave_tuning": 1, "device": "any", "rows": rows}))
-        command = [clave, "tune", "--import", table, "--force", "--device", device]
+        command = [*under, clave, "tune", "--import", table, "--force", "--device", device]
         subprocess.run(command, env=env, check=True, capture_output=True)
         yield env

@@ -16,7 +16,8 @@ clave_status bare_write_header(const compile_plan *k, const compile_options *o, 
   library_begin_header(n, to);
   text_puts(to,
             "/* One model, in static memory, used by one thread at a time. It calls functions of\n"
-            " * string.h and math.h alone. The first run packs the weights. */\n\n");
+            " * string.h and math.h alone. The first run packs the weights that\n"
+            " * are not packed for its processor. */\n\n");
   library_describe_run(k, to);
   text_puts(to, " * 0: good; else a code, and outputs hold nothing. */\n");
   write_run(k, n, to);

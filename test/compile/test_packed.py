@@ -5,13 +5,14 @@ import ctypes.util
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 
 import pytest
 import torch
 from compiled import Refused, bits_of, command, emit, run, same_bits
-from test_means import model_of
+from test_means import bare_object, literal, model_of
 from test_models import noise, saved
 
 import clave
@@ -20,6 +21,7 @@ FLAGS = pathlib.Path("/proc/cpuinfo").read_text().split()
 LESS = "avx2" if "avx512f" in FLAGS else "portable"  # of what this processor has
 needs_levels = pytest.mark.skipif("avx2" not in FLAGS, reason="this processor has one level of instructions")
 CONVERTED = "c.clv"
+pytestmark = pytest.mark.by_turn(3)
 
 
 class Net(torch.nn.Module):
@@ -36,11 +38,16 @@ class Net(torch.nn.Module):
         return self.last(self.wide(x).relu())
 
 
-@pytest.fixture
-def net(tmp_path):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
     torch.manual_seed(0)
     args = (noise(2, 3, 16, 16),)
-    return saved(tmp_path, Net(), *args), args
+    return saved(tmp_path_factory.mktemp("net"), Net(), *args), args
+
+
+@pytest.fixture
+def net(tmp_path, exported):
+    return pathlib.Path(shutil.copy(exported[0], tmp_path)), exported[1]
 
 
 def sources(folder):
@@ -176,6 +183,33 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
     assert (r.returncode, r.stdout) == (1, "") and not out.exists()
     says = r"model: weights lie in it as packed for x86-64.* alone, and this processor is x86-64 avx\w+\n"
     assert re.fullmatch(says, r.stderr), r.stderr
+
+
+@pytest.mark.by_turn(17)
+@pytest.mark.parametrize("kept", [["--pack"], ["--pack", "--packed-only"]])
+def test_in_firmware(tmp_path, at_less, kept, net):
+    """Without plain weights the buffer has no room for packed ones; a processor that reads others gets a code."""
+    program, (x,) = net
+    want = clave.Session(str(program), device="cpu").run(x)[0]
+    for name, less in (("here", False), ("there", True)):
+        at_less(less)
+        r = command("compile", program, "--emit-c", tmp_path / name, "--bare", *kept)
+        assert r.returncode == 0, r.stderr
+    at_less(False)
+    room = int(re.search(r"packed weights (\d+)", (tmp_path / "here/model.c").read_text()).group(1))
+    assert (room == 0) == ("--packed-only" in kept)
+    objects = [bare_object(tmp_path / name, "gcc") for name in ("here", "there")]
+    (tmp_path / "use.c").write_text(
+        '#include <stdio.h>\n#include "here/here.h"\n#include "there/there.h"\n'
+        f"static _Alignas(4) const unsigned char x[] = {{{literal(x)}}};\nstatic float y[{want.size}];\n"
+        "int main(void) {\n  int code = there_run((const void *)x, y);\n  puts(there_error(code));\n"
+        "  for (int i = 0; i < 2; i++)\n    if (here_run((const void *)x, y)) return 1;\n"
+        "  fwrite(y, sizeof y, 1, stdout);\n  return 0;\n}\n"
+    )
+    subprocess.run(["gcc", "-Werror", tmp_path / "use.c", *objects, "-lm", "-o", tmp_path / "use"], check=True)
+    r = subprocess.run([tmp_path / "use"], capture_output=True)
+    no = b"weights packed for another processor" if "avx2" in FLAGS and "--packed-only" in kept else b""
+    assert (r.returncode, r.stdout) == (0, no + b"\n" + want.tobytes())
 
 
 @needs_levels

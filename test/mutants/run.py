@@ -206,7 +206,7 @@ def export_test(cases):
 
 def oclgrind_test(cases):
     step = f"ci/oclgrind build/{RUNNER} {CASES} --device opencl:0 --small 20000 --only {cases}"
-    return [f"build/{RUNNER}"], [], [step], {}
+    return [f"build/{RUNNER}"], [], [step], {"CLAVE_CACHE_DIR": "off"}
 
 
 def c_test(rest, build="build", variables=()):

@@ -130,38 +130,29 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 }
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
- * integers, by conv_dots.c. By Winograd's method `outputs` is the side of its tiles. */
+ * integers, by conv_dots.c. planes: a product where they lie. By Winograd's method `outputs` is the
+ * side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
-} conv_variants[] = {{"product", 0, 0, 0},
-                     {"direct", 0, 0, 0},
-                     {"direct 8x2x16", 8, 2, 16},
-                     {"direct 8x1x16", 8, 1, 16},
-                     {"direct 4x4x16", 4, 4, 16},
-                     {"direct 4x2x16", 4, 2, 16},
-                     {"direct 8x3x8", 8, 3, 8},
-                     {"direct 8x2x8", 8, 2, 8},
-                     {"direct 4x4x8", 4, 4, 8},
-                     {"direct 4x3x8", 4, 3, 8},
-                     {"direct 4x2x8", 4, 2, 8},
-                     {"direct 8x1x1", 8, 1, 1},
-                     {"direct 4x4x1", 4, 4, 1},
-                     {"direct 4x2x1", 4, 2, 1},
-                     {"direct 4x1x1", 4, 1, 1},
-                     {"depthwise", 0, 0, 0},
-                     {"winograd 2", 2, 0, 0},
-                     {"winograd 4", 4, 0, 0},
-                     {"dots", 0, 0, 0}};
+} conv_variants[] = {
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
+    {"dots", 0, 0, 0},           {"planes", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
   CONV_DEPTHWISE = 15,
   CONV_WINOGRAD_2,
   CONV_WINOGRAD_4,
-  CONV_DOTS
+  CONV_DOTS,
+  CONV_PLANES
 };
-_Static_assert(CONV_DOTS + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
+_Static_assert(CONV_PLANES + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -174,6 +165,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
+  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
@@ -183,7 +175,8 @@ static bool takes_variant(const void *ctx, int i) {
 
 static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
-  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, of_tiles[conv_winograd_tile(&c->v->f)]};
+  const int first[] = {CONV_PLANES, CONV_PRODUCT, CONV_DEPTHWISE,
+                       of_tiles[conv_winograd_tile(&c->v->f)]};
   if (c->v->has_dots) return CONV_DOTS;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (takes_variant(c, first[i])) return first[i];
@@ -526,6 +519,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
+  if (variant == CONV_PLANES) return opencl_planes(s, n, f);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);
 }

@@ -22,7 +22,7 @@ OPENCL = {
     "conv": (
         "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
         "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1"
-        "|depthwise|winograd 2|winograd 4|dots",
+        "|depthwise|winograd 2|winograd 4|dots|planes|lanes",
         "conv/",
     ),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),

@@ -13,7 +13,6 @@
 #ifndef A_ORDER
 #define A_ORDER 1 /* 1: k is contiguous */
 #endif
-#define DEPTH 256
 #define LINE 16 /* floats of a line of a cache */
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 

@@ -16,6 +16,7 @@
 #define ROWS 8 /* 16 of 32 registers */
 #endif
 #define COLUMNS (2 * WIDTH)
+#define DEPTH 256 /* k of a block of the panels of a */
 #ifndef CHAIN
 #define CHAIN 64 /* additions in a row before their sum is added to the total */
 #endif

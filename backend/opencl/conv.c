@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/opencl/conv_dots.h"
+#include "backend/opencl/conv_lanes.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
@@ -130,38 +131,30 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 }
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
- * integers, by conv_dots.c. By Winograd's method `outputs` is the side of its tiles. */
+ * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes. By
+ * Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
-} conv_variants[] = {{"product", 0, 0, 0},
-                     {"direct", 0, 0, 0},
-                     {"direct 8x2x16", 8, 2, 16},
-                     {"direct 8x1x16", 8, 1, 16},
-                     {"direct 4x4x16", 4, 4, 16},
-                     {"direct 4x2x16", 4, 2, 16},
-                     {"direct 8x3x8", 8, 3, 8},
-                     {"direct 8x2x8", 8, 2, 8},
-                     {"direct 4x4x8", 4, 4, 8},
-                     {"direct 4x3x8", 4, 3, 8},
-                     {"direct 4x2x8", 4, 2, 8},
-                     {"direct 8x1x1", 8, 1, 1},
-                     {"direct 4x4x1", 4, 4, 1},
-                     {"direct 4x2x1", 4, 2, 1},
-                     {"direct 4x1x1", 4, 1, 1},
-                     {"depthwise", 0, 0, 0},
-                     {"winograd 2", 2, 0, 0},
-                     {"winograd 4", 4, 0, 0},
-                     {"dots", 0, 0, 0}};
+} conv_variants[] = {
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
+    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
   CONV_DEPTHWISE = 15,
   CONV_WINOGRAD_2,
   CONV_WINOGRAD_4,
-  CONV_DOTS
+  CONV_DOTS,
+  CONV_PLANES,
+  CONV_LANES
 };
-_Static_assert(CONV_DOTS + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
+_Static_assert(CONV_LANES + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -174,6 +167,8 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
+  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f);
+  if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
@@ -183,10 +178,12 @@ static bool takes_variant(const void *ctx, int i) {
 
 static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
-  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, of_tiles[conv_winograd_tile(&c->v->f)]};
+  const conv_form *f = &c->v->f;
+  const int first[] = {CONV_DEPTHWISE, of_tiles[conv_winograd_tile(f)],
+                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES, CONV_PLANES, CONV_PRODUCT};
   if (c->v->has_dots) return CONV_DOTS;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-    if (takes_variant(c, first[i])) return first[i];
+    if (first[i] != CONV_DIRECT && takes_variant(c, first[i])) return first[i];
   return CONV_DIRECT;
 }
 
@@ -259,15 +256,6 @@ static int64_t phase_count(const convolution *v) {
 /* Elements of one slice of all channels of an image. */
 static int64_t slice_size(const convolution *v) {
   return v->f.groups * v->f.channels * phase_count(v) * v->y.size * v->c.size;
-}
-
-/* Images [first, first + count) of a dense tensor. */
-static bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count) {
-  bound_tensor part = *t;
-  int64_t size = t->t.dims[0] ? tensor_numel(&t->t) / t->t.dims[0] : 0;
-  part.t.dims[0] = count;
-  part.t.offset += first * size;
-  return part;
 }
 
 static clave_status pad_planes(cl_recorder *s, const node *n, const convolution *v, const tile *p) {
@@ -526,6 +514,8 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
+  if (variant == CONV_PLANES) return opencl_planes(s, n, f);
+  if (variant == CONV_LANES) return conv_lanes(s, n, f);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);
 }

@@ -136,3 +136,11 @@ int64_t row_class_items(row_class c, const tensor *kept) {
   return c.row || size == 0 ? rows
                             : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
 }
+
+bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count) {
+  bound_tensor part = *t;
+  int64_t size = t->t.dims[0] ? tensor_numel(&t->t) / t->t.dims[0] : 0;
+  part.t.dims[0] = count;
+  part.t.offset += first * size;
+  return part;
+}

@@ -52,6 +52,9 @@ typedef struct sorted_places {
 clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) STATUS_CHECK;
 
+/* Images [first, first + count) of a dense tensor. */
+bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count);
+
 /* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) STATUS_CHECK;

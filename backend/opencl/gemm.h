@@ -44,6 +44,8 @@ bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough loc
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
 bool gemm_packed_joins(const gemm *g); /* makes pairs of rows of b on the way: a is constant */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
+/* a in panels of rows: a constant once, else in scratch memory behind `used` floats of it. */
+clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */

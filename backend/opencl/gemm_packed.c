@@ -168,14 +168,13 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
 }
 
-/* a in panels: a constant once, else in scratch memory behind `sums` floats. */
-static clave_status provide_a(const gemm *g, int64_t sums, arg_buffer *a) {
+clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   const bound_tensor *x = g->codes ? g->codes : g->f.a;
   bool is_form = recorder_takes_form(g->s, x);
   int64_t packed = packed_floats(g);
-  *a = scratch_arg(sums);
-  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
-  if (!is_form && g->codes) return pack_codes(g, sums + packed, *a);
+  *a = scratch_arg(used);
+  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + (is_form ? 0 : packed))));
+  if (!is_form && g->codes) return pack_codes(g, used + packed, *a);
   if (!is_form) return pack_a(g, buffer_arg(g->f.a), *a);
   const form_request f = {.x = x,
                           .kind = g->pairs ? FORM_GEMM_A_PAIRS : FORM_GEMM_A,
@@ -196,7 +195,7 @@ clave_status gemm_packed(const gemm *g) {
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};
   b.coded = gemm_codes_usable(g, &b.layout);
-  TRY(provide_a(g, sums, &a));
+  TRY(gemm_a_panels(g, sums, &a));
   if (b.packed) TRY(gemm_b_panels(g, &b.buffer));
   if (b.coded) TRY(gemm_codes_form(g, &b.layout, &b.codes));
   return multiply(g, a, matrices > 1 ? matrix : 0, &b);

@@ -119,7 +119,9 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
   const cutting c = cut(s, f);
   bound_tensor weight;
   arg_buffer panels;
-  const gemm g = product_of(s, n, f, &weight);
+  gemm g = product_of(s, n, f, &weight);
+  TRY(gemm_choose_pairs(&g));
+  if (g.pairs) return gemm_record(&g); /* of fewer digits */
   TRY(gemm_a_panels(&g, 0, &panels));
   launch l;
   launch_begin(&l, s, n);

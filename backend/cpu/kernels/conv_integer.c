@@ -13,6 +13,7 @@
 #include "backend/cpu/kernels/conv_integer_kernels.h"
 #include "backend/cpu/kernels/depthwise_integer.h"
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/requantise.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {

@@ -1,7 +1,11 @@
 /* Convolutions of integers against a plain sum, with what every processor has and with all that
  * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
- * products at their largest. */
+ * products at their largest; and codes of them, with and without what is added. */
 #include "backend/cpu/kernels/conv_integer.h"
+
+#include <math.h>
+#include <string.h>
+
 #include "backend/cpu/kernels/features.h"
 #include "backend/kernel_pool.h"
 
@@ -67,9 +71,7 @@ static int64_t find_want(const conv_integer_args *a) {
   return n;
 }
 
-static void check(const conv_integer_args *a) {
-  int64_t n = find_want(a);
-  for (int64_t i = 0; i < n; i++) out[i] = -1;
+static void run(const conv_integer_args *a) {
   kernel_fault fault = {0};
   test_pool pool = {.grants = MAX_GRANTS};
   const kernel_context ctx = make_context(&pool, &fault);
@@ -77,8 +79,111 @@ static void check(const conv_integer_args *a) {
   assert_true(kernel_conv_integer.run(&ctx, a));
   assert_int_equal(pool.taken, promised);
   free_pool(&pool);
+}
+
+static void check(const conv_integer_args *a) {
+  int64_t n = find_want(a);
+  for (int64_t i = 0; i < n; i++) out[i] = -1;
+  run(a);
   for (int64_t i = 0; i < n; i++) assert_int_equal(out[i], want[i]);
 }
+
+/* ---------------------------------------------------------------- codes of sums */
+
+static float scales[256], biases[256];
+static unsigned char added[MOST * sizeof(float)];
+
+static float added_at(dtype t, int64_t i) {
+  if (t == DTYPE_F32) return ((const float *)(const void *)added)[i];
+  if (t == DTYPE_I32) return (float)((const int32_t *)(const void *)added)[i];
+  return t == DTYPE_I8 ? (float)(int8_t)added[i] : (float)added[i];
+}
+
+static float limited(float v, float low, float high) {
+  v = low > v ? low : v;
+  return high < v ? high : v;
+}
+
+static float factor_at(const requantise_factor *f, int64_t channel) {
+  return f->of_channel ? f->of_channel[channel] : f->number;
+}
+
+static float term_at(const requantise_term *t, float v, int64_t channel) {
+  v -= t->zero;
+  v *= factor_at(&t->scale, channel);
+  return v + factor_at(&t->bias, channel);
+}
+
+/* By the formula of requantise_args. */
+static int code_of(const requantise_args *p, int32_t sum, int64_t i, int64_t channel) {
+  float v = term_at(&p->terms[0], (float)sum, channel);
+  if (p->terms[1].x) v += term_at(&p->terms[1], added_at(p->terms[1].type, i), channel);
+  v = limited(v, p->low, p->high) * p->inverse;
+  v = limited(rintf(v) + p->zero, p->least, p->greatest);
+  return p->type == DTYPE_I8 ? (int8_t)(int)v : (uint8_t)(int)v;
+}
+
+static void fill_codes(dtype t) {
+  for (int i = 0; i < 256; i++) {
+    scales[i] = (float)(random_byte() + 1) * 1e-5F;
+    biases[i] = (float)(random_byte() - 128) * 0.01F;
+  }
+  for (int64_t i = 0; i < MOST; i++) {
+    if (t == DTYPE_F32)
+      ((float *)(void *)added)[i] = (float)(random_byte() - 128) * 0.3F;
+    else if (t == DTYPE_I32)
+      ((int32_t *)(void *)added)[i] = (random_byte() - 128) * 70001;
+    else
+      added[i] = (unsigned char)random_byte();
+  }
+}
+
+/* which: what is added, if anything, and which of the operations change something. */
+static requantise_args codes_of(const conv_integer_args *a, int which) {
+  static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};
+  const bool is_signed = which & 1;
+  requantise_args p = {.type = is_signed ? DTYPE_I8 : DTYPE_U8,
+                       .low = which & 2 ? -1.5F : -INFINITY,
+                       .high = which & 4 ? 2.75F : INFINITY,
+                       .inverse = 20,
+                       .zero = which & 8 ? 3 : 0,
+                       .least = is_signed ? -128 : 0,
+                       .greatest = is_signed ? 127 : 255,
+                       .images = a->conv.images,
+                       .channels = a->conv.groups * a->conv.outputs};
+  p.terms[0] = (requantise_term){.type = DTYPE_I32,
+                                 .zero = which & 16 ? 11 : 0,
+                                 .scale = {.of_channel = scales},
+                                 .bias = {.of_channel = biases}};
+  p.terms[1].type = types[which >> 5 & 3];
+  if (!(which & 128)) return p;
+  const bool is_wide = p.terms[1].type == DTYPE_I32;
+  p.terms[1].x = added;
+  p.terms[1].zero = which & 8 ? 100 : 0;
+  p.terms[1].scale = (requantise_factor){is_wide ? scales : NULL, 0.01F};
+  p.terms[1].bias = (requantise_factor){is_wide ? biases : NULL, 0};
+  return p;
+}
+
+static void check_codes(const conv_integer_args *sums, int which) {
+  enum { GUARD = 64 };
+  conv_integer_args a = *sums;
+  const int64_t n = find_want(&a), channels = a.conv.groups * a.conv.outputs,
+                images = a.conv.images, plane = n ? n / channels / images : 0;
+  unsigned char *codes = (unsigned char *)out;
+  a.makes_codes = true;
+  a.codes = codes_of(&a, which);
+  fill_codes(a.codes.terms[1].type);
+  memset(out, 0x5a, (size_t)(n + GUARD));
+  run(&a);
+  for (int64_t i = 0; i < n; i++) {
+    const int code = code_of(&a.codes, want[i], i, i / plane % channels);
+    assert_int_equal(a.codes.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
+  }
+  for (int64_t i = n; i < n + GUARD; i++) assert_int_equal(codes[i], 0x5a);
+}
+
+/* ---------------------------------------------------------------- all of them */
 
 static void fill(bool extremes) {
   for (int i = 0; i < MOST; i++) {
@@ -128,6 +233,32 @@ static void check_all(void) {
        .channels = 2,
        .outputs = 3,
        .dims = {dim(4, 2, 3, 1, 1), dim(23, 2, 5, 1, 3), dim(9, 3, 200000, 100000, 2)}},
+      {.images =
+           2, /* rows that vectors of depthwise outputs do not fill, windows beyond the planes */
+       .groups = 5,
+       .channels = 1,
+       .outputs = 1,
+       .dims = {one, dim(9, 3, 1, 1, 1), dim(23, 3, 1, 1, 1)}},
+      {.images = 1,
+       .groups = 7,
+       .channels = 1,
+       .outputs = 1,
+       .dims = {one, dim(15, 3, 2, 1, 1), dim(37, 3, 2, 1, 1)}},
+      {.images = 1,
+       .groups = 4,
+       .channels = 1,
+       .outputs = 1,
+       .dims = {one, dim(3, 5, 1, 4, 1), dim(3, 5, 1, 4, 1)}},
+      {.images = 1,
+       .groups = 3,
+       .channels = 1,
+       .outputs = 2,
+       .dims = {one, dim(20, 3, 3, 2, 2), dim(66, 3, 4, 1, 1)}},
+      {.images = 1, /* whole tiles */
+       .groups = 1,
+       .channels = 4,
+       .outputs = 11,
+       .dims = {one, one, dim(200, 1, 1, 0, 1)}},
       {.images = 70, .groups = 1, .channels = 8, .outputs = 4, .dims = {one, one, one}},
       {.images = 1,
        .groups = 1,
@@ -143,6 +274,9 @@ static void check_all(void) {
       a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
       fill(variant & 4);
       check(&a);
+      /* each operation without and with the others, each type that is added */
+      for (int k = 0; k < 4; k++)
+        check_codes(&a, (int)(i * 37 + (size_t)variant * 64) % 256 ^ k * 85);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_integer.h"
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/requantise.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {

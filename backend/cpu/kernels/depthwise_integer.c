@@ -104,14 +104,14 @@ KERNEL_INLINE void store_bytes(unsigned char *to, __m128i bytes, int64_t n) {
 KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
                                                  const requantise_vectors *v, int64_t at, int64_t n,
                                                  __m512i sums) {
+  const requantise_term *t = &a->codes.terms[1];
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
   if (!a->makes_codes) {
     _mm512_mask_storeu_epi32((int32_t *)a->conv.out + at, some, sums);
     return;
   }
   __m512 other = v->zero;
-  if (v->has_other)
-    other = requantise_load_some(a->codes.terms[1].type, conv_integer_other(a, at), some);
+  if (v->has_other) other = requantise_load_some(t->type, element_at(t->x, t->type, at), some);
   store_bytes((unsigned char *)a->conv.out + at,
               requantise_vector(v, _mm512_cvtepi32_ps(sums), other), n);
 }

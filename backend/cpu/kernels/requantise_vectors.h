@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/requantise.h"
+#include "backend/cpu/kernels/requantise_args.h"
 #if KERNEL_X86
 #include <immintrin.h>
 #endif

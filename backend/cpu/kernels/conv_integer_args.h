@@ -1,0 +1,15 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_INTEGER_ARGS_H
+#define BACKEND_CPU_KERNELS_CONV_INTEGER_ARGS_H
+/* A convolution of 8-bit integers: x I8 or U8 (type), weight I8, bias I32; out the sums, I32, or
+ * codes of them. */
+#include "backend/cpu/kernels/conv_window.h"
+#include "backend/cpu/kernels/requantise_args.h"
+
+typedef struct conv_integer_args {
+  conv_args conv; /* type: of x */
+  int padding_value;
+  bool makes_codes;
+  requantise_args codes; /* where it does: of the sums, terms[0].x, into conv.out */
+} conv_integer_args;
+
+#endif

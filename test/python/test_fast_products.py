@@ -422,13 +422,13 @@ def test_names_of_instructions(session):
         session(program, "sse")
 
 
-# ---------------------------------------------------------------- weights of 16 bits
+# ---------------------------------------------------------------- weights of floats
 
 PAIRS = "avx512_bf16" in FLAGS  # the CPU's instruction for products of pairs of BF16, without which none are rounded
 
 
 def narrow_product(k, weight, dtype=torch.float32, bias=None):
-    """A product of x (m, k) with a weight of 16 bits, and its elements as f32."""
+    """A product of x (m, k) with a weight of floats, and its elements as f32."""
     random = np.random.default_rng(1)
     module = Product(k, weight, bias)
     module.w.copy_(torch.from_numpy(random.normal(size=(N, k)) * 2.0 ** random.integers(-4, 3, (N, 1))))
@@ -444,8 +444,10 @@ def to_bf16(x):
 
 
 @pytest.mark.parametrize("device", ["opencl", "cpu"])
-@pytest.mark.parametrize("k, weight", [(2, torch.bfloat16), (33, torch.float16), (640, torch.bfloat16)])
-def test_weights_of_16_bits(k, weight, device, session):
+@pytest.mark.parametrize(
+    "k, weight", [(2, torch.bfloat16), (33, torch.float16), (640, torch.bfloat16), (33, torch.float32)]
+)
+def test_weights_of_floats(k, weight, device, session):
     program, w = narrow_product(k, weight)
     fast, strict = session(program, device=device), session(program, precision="strict", device="cpu")
     for m in (1, 3, 33, 130):
@@ -470,6 +472,16 @@ def test_pairs_are_an_instruction(session):
     if PAIRS:
         named = run(session(program, "avx512_bf16"), x)
         assert same_bits(named, session(program).run(x)[0]) and not same_bits(named, held)
+
+
+@pytest.mark.parametrize("device", ["opencl", "cpu"])
+def test_outer_products_are_not_rounded(device, session):
+    """Of f32 by a few k, as positions by frequencies are: they would be no faster."""
+    program, _ = narrow_product(15, torch.float32)
+    x = random_rows(40, 15)
+    assert same_bits(
+        session(program, device=device).run(x)[0], session(program, precision="strict", device=device).run(x)[0]
+    )
 
 
 @pytest.mark.by_turn(4)

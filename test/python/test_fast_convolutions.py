@@ -1,0 +1,123 @@
+"""Convolutions with floats for weights under CLAVE_PRECISION=fast: where the processor multiplies pairs of BF16, both
+operands are rounded to it. On both backends they are held against the same in doubles, within what sums in f32 may be
+off by, and what is not faster so keeps strict precision's bits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import clave
+
+PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
+DEVICES = ["cpu", "opencl"]
+
+# (channels, outputs, kernel, stride, padding, groups), the sides of the image, and what rounds.
+ROUNDED = {
+    "of one element": ((33, 45, 1, 1, 0, 1), (9, 13), DEVICES),
+    "of one element, wide": ((70, 20, 1, 1, 0, 1), (30, 31), DEVICES),
+    "of many channels": ((601, 20, 1, 1, 0, 1), (5, 9), DEVICES),
+    "of few outputs": ((24, 3, 1, 1, 0, 1), (8, 8), DEVICES),
+    "of one element, small plane": ((48, 100, 1, 1, 0, 1), (7, 7), DEVICES),
+    "of one element and groups": ((40, 36, 1, 1, 0, 2), (8, 9), ["cpu"]),
+    "of one element, strided": ((37, 64, 1, 2, 0, 1), (15, 16), ["cpu"]),
+    "strided": ((22, 34, 3, 2, 1, 2), (14, 11), ["cpu"]),
+    "first of a network": ((3, 16, 7, 2, 3, 1), (40, 37), ["cpu"]),
+    "small plane": ((64, 32, 3, 1, 1, 1), (7, 7), ["cpu"]),
+}
+STRICT = {
+    "of one channel": ((1, 24, 5, 2, 2, 1), (16, 16)),
+    "depthwise": ((24, 24, 3, 1, 1, 24), (9, 9)),
+    "of few products": ((3, 24, 1, 1, 0, 1), (9, 9)),
+}
+
+
+def to_bf16(x):
+    return torch.from_numpy(np.asarray(x.numpy(), ml_dtypes.bfloat16).astype(np.float64))
+
+
+def made(name, form, sides):
+    """(the convolution, x, its program): ReLU behind it, and an added tensor."""
+    channels, outputs, kernel, stride, padding, groups = form
+    torch.manual_seed(len(name))
+    conv = torch.nn.Conv2d(channels, outputs, kernel, stride, padding, groups=groups)
+    x, added = torch.randn(2, channels, *sides), torch.randn_like(conv(torch.zeros(1, channels, *sides)))
+
+    class Added(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x, added):
+            return torch.relu(self.conv(x) + added)
+
+    added = added.repeat(2, 1, 1, 1)
+    return conv, (x, added), clave.export(Added().eval(), (x, added), verify=False)
+
+
+def runs(program, inputs, device, monkeypatch):
+    """Results in strict and in fast precision, which must repeat."""
+    found = []
+    for precision in ("strict", "fast"):
+        monkeypatch.setenv("CLAVE_PRECISION", precision)
+        monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
+        session = clave.Session(program, device)
+        found.append(np.asarray(session.run(*(i.numpy() for i in inputs))[0]))
+        session.run(*(i.flip(-1).contiguous().numpy() for i in inputs))
+        np.testing.assert_array_equal(session.run(*(i.numpy() for i in inputs))[0], found[-1])
+    return found
+
+
+@pytest.mark.by_turn(9)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounded(name, device, monkeypatch):
+    """Terms are products of rounded numbers, each off by 2^-8 of itself at most, and summed in f32."""
+    form, sides, devices = ROUNDED[name]
+    conv, inputs, program = made(name, form, sides)
+    strict, fast = runs(program, inputs, device, monkeypatch)
+    if not PAIRS or device not in devices:
+        np.testing.assert_array_equal(fast, strict)
+        return
+    rounded = lambda x, w: torch.nn.functional.conv2d(x, w, None, *form[3:5], groups=form[5])
+    x, w, bias = to_bf16(inputs[0]), to_bf16(conv.weight.detach()), conv.bias.detach().double()[:, None, None]
+    size = (rounded(x.abs(), w.abs()) + bias.abs() + inputs[1].abs()).numpy()
+    want = torch.relu(rounded(x, w) + bias + inputs[1]).numpy()
+    k = w[0].numel()
+    assert (np.abs(fast - want) <= 2.0**-24 * (k + 8) * size).all()
+    assert (np.abs(fast - strict) <= (2.0**-7 + 2.0**-24 * (k + 8)) * size).all()
+    assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", STRICT)
+def test_not_rounded(name, device, monkeypatch):
+    _, inputs, program = made(name, *STRICT[name])
+    strict, fast = runs(program, inputs, device, monkeypatch)
+    np.testing.assert_array_equal(fast, strict)
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize("name", ["of one element", "strided", "small plane"])
+def test_no_instruction(name, tmp_path):
+    """Where the CPU backend uses less of a processor, it rounds nothing."""
+    form, sides, _ = ROUNDED[name]
+    _, inputs, program = made(name, form, sides)
+    program.save(str(tmp_path / "m.clv"))
+    np.savez(tmp_path / "x.npz", *(i.numpy() for i in inputs))
+    code = (
+        "import os, sys, numpy as np, clave\n"
+        "x, got = np.load(sys.argv[2]), []\n"
+        "for precision in ('strict', 'fast'):\n"
+        "    os.environ['CLAVE_PRECISION'] = precision\n"
+        "    got.append(np.asarray(clave.Session(sys.argv[1], 'cpu').run(*(x[k] for k in x.files))[0]))\n"
+        "assert np.array_equal(*got)\n"
+    )
+    env = os.environ | {"CLAVE_DEVICE_CLASS": "avx2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code, tmp_path / "m.clv", tmp_path / "x.npz"], env=env, check=True)

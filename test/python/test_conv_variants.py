@@ -67,9 +67,9 @@ def exactly(module, x):
     return module.double()(x.double()).numpy()
 
 
-def parts_of_bound(off, exact, channels):
+def parts_of_bound(off, exact, products):
     """Of what a direct sum may be off by in the op cases (test_cpu_winograd.c)."""
-    terms = 9 * channels + 1
+    terms = products + 1
     return np.max(off / (8 * EPS * np.abs(exact) + 3 * EPS * (terms + 4 * np.sqrt(terms))))
 
 
@@ -80,7 +80,7 @@ def test_errors(forced, channels):
     exact = exactly(module, x)
     off = [np.abs(r - exact) for r in results]
     direct, tiles_2, tiles_4 = (np.sqrt(np.mean(e**2) / np.mean(exact**2)) / (EPS / 2) for e in off)
-    assert max(parts_of_bound(e, exact, channels) for e in off) < 1
+    assert max(parts_of_bound(e, exact, 9 * channels) for e in off) < 1
     assert tiles_2 < direct and tiles_2 < tiles_4 < 2 * direct
 
 
@@ -91,7 +91,7 @@ def test_parts(forced):
         x = torch.randn(shape)
         for result in forced.run(module, x, *TILES):
             exact = exactly(module, x)
-            assert parts_of_bound(np.abs(result - exact), exact, 64) < 1
+            assert parts_of_bound(np.abs(result - exact), exact, 9 * 64) < 1
             module.float()
 
 
@@ -114,6 +114,53 @@ def test_depthwise_padding(forced, stride):
     module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
     (result,) = forced.run(module, x, "depthwise")
     np.testing.assert_allclose(result, module(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Residual(nn.Module):
+    """With an epilogue that adds a tensor to what is stored."""
+
+    def __init__(self, outputs, how):
+        super().__init__()
+        self.conv, self.bias = nn.Conv2d(outputs, outputs, **how), nn.Parameter(torch.randn(outputs, 1, 1))
+
+    def forward(self, x):
+        y = self.conv(x)
+        return torch.relu(y + x[:, :, : y.shape[2], : y.shape[3]] * self.bias)
+
+
+# Channels, outputs, the image, how.
+PLANES = (
+    (300, 300, (2, 300, 5, 9), {}),  # blocks of channels; half a tile that begins earlier, in the block before
+    (70, 9, (1, 70, 4, 5), {"bias": False}),  # fewer positions than a tile
+    (16, 24, (2, 16, 23, 37), {}),  # several work-items
+    (700, 420, (1, 700, 8, 8), {}),  # whose weight is cut
+)
+LANES = (
+    (5, 33, (2, 5, 11, 15), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    (20, 16, (1, 20, 9, 40), {"kernel_size": (2, 3), "stride": (1, 3), "dilation": (2, 1)}),  # M is 7 of 13
+    (150, 8, (2, 150, 3, 5), {"bias": False}),  # channels in three blocks
+    (3, 40, (1, 3, 6, 150), {"kernel_size": 3, "padding": (1, 2)}),  # rows in parts
+    (40, 40, (3, 40, 100, 100), {"kernel_size": 1, "padding": 1, "stride": 5}),  # images in parts
+)
+
+
+@pytest.mark.parametrize("forced", ["cpu"], indirect=True)
+@pytest.mark.parametrize("variant, case", [("planes", c) for c in PLANES] + [("lanes", c) for c in LANES])
+def test_vectors(forced, variant, case):
+    """Of positions, and of outputs: sizes that fill them badly, with and without an epilogue."""
+    channels, outputs, shape, how = case
+    torch.manual_seed(channels)
+    plain = nn.Conv2d(channels, outputs, **{"kernel_size": 1} | how).eval().requires_grad_(False)
+    products = plain.weight[0].numel()
+    x = torch.randn(shape)
+    (result,) = forced.run(plain, x, variant)
+    exact = exactly(plain, x)
+    assert parts_of_bound(np.abs(result - exact), exact, products) < 1
+    if "stride" in how or 0 in plain.padding:
+        module = Residual(outputs, {"kernel_size": 1} | how).eval().requires_grad_(False)
+        x = torch.randn(shape[0], outputs, *shape[2:])
+        (result,) = forced.run(module, x, variant)
+        np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
 def test_places_beyond_ints(real_opencl):

@@ -138,6 +138,7 @@ INTEGERS(uchar16)
 INTEGERS(long16)
 uint16 CONST select(uint16, uint16, int16);
 uint16 CONST select(uint16, uint16, uint16);
+int CONST any(int16);
 
 /* ---------------------------------------------------------------- conversions */
 

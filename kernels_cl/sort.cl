@@ -4,10 +4,10 @@
  *
  *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <=
  *                RUN entries
- *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both.
- *                A work-item makes `chunk` of them, from where its part begins in the two runs (the
- *                merge path)
- *   sort_store   out and indices from the places */
+ *   sort_digits  a work-item sorts a stretch by digits of 8 bits, the lowest first (LSD radix
+ * sort), and keeps all sort_merge   pairs of runs of `length` entries become runs of the first
+ * `keep` entries of both. A work-item makes `chunk` of them, from where its part begins in the two
+ * runs (the merge path) sort_store   out and indices from the places */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -52,6 +52,38 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
   return DESCENDING ? ~key : key;
 }
 
+/* Puts e before what is greater in the sorted keys, of which `keep` stay; returns how many there
+ * are. */
+static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
+  int at = count;
+  if (count == keep) {
+    if (e >= key[keep - 1]) return count;
+    at = keep - 1;
+  } else {
+    count++;
+  }
+  for (; at > 0 && key[at - 1] > e; at--) {
+    key[at] = key[at - 1];
+    place[at] = place[at - 1];
+  }
+  key[at] = e;
+  place[at] = from;
+  return count;
+}
+
+#if ON_CPU && !LONG_KEY && IS_FLOAT(X_TYPE)
+/* Whether none of 16 neighbours belongs before a key: as key_of, but that no key lies between those
+ * of -0.0 and 0.0. */
+static inline int none_before(const __global STORAGE(X_TYPE) * x, uint key) {
+  const uint16 bits = as_uint16(LOAD16F(X_TYPE, x)), size = bits & 0x7fffffffu;
+  uint16 keys = bits ^ (as_uint16(as_int16(bits) >> 31) | SIGN_BIT);
+  keys = select(keys, ~(uint16)0, size > 0x7f800000u);
+  return !any((DESCENDING ? ~keys : keys) < key);
+}
+#else
+#define none_before(x, key) 0
+#endif
+
 __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
                         __global sort_key *keys, const long keys_offset, __global uint *places,
                         const long places_offset, const index8 kept_dims, const index8 x_strides,
@@ -66,27 +98,82 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
   sort_key key[RUN];
   uint place[RUN];
   int count = 0;
-  for (index_t i = from; i < end; i++) {
-    const sort_key e = key_of(x, i * step);
-    int at = count;
-    if (count == keep) {
-      if (e >= key[keep - 1]) continue;
-      at = keep - 1;
-    } else {
-      count++;
-    }
-    for (; at > 0 && key[at - 1] > e; at--) {
-      key[at] = key[at - 1];
-      place[at] = place[at - 1];
-    }
-    key[at] = e;
-    place[at] = (uint)i;
+  for (index_t i = from; i < end;) {
+    const index_t stop = min(i + 16, end);
+    if (count == keep && step == 1 && stop == i + 16 && none_before(x + i, key[keep - 1])) i = stop;
+    for (; i < stop; i++) count = insert(key, place, count, keep, key_of(x, i * step), (uint)i);
   }
   keys += keys_offset + row * pitch + run * keep;
   places += places_offset + row * pitch + run * keep;
   for (int i = 0; i < count; i++) {
     keys[i] = key[i];
     places[i] = place[i];
+  }
+}
+
+#define DIGITS 256
+#define N_DIGITS (LONG_KEY ? 8 : 4)
+#define DIGIT_OF(key, d) ((int)((key) >> 8 * (d)) & (DIGITS - 1))
+
+/* Counts of digits become the places of the first of each; 0 where there is one digit only. */
+static inline int place_digits(uint *counts, uint n) {
+  uint sum = 0;
+  for (int i = 0; i < DIGITS; i++) {
+    const uint count = counts[i];
+    if (count == n) return 0;
+    counts[i] = sum;
+    sum += count;
+  }
+  return 1;
+}
+
+/* The entries go to and fro between (keys, places) and (keys_b, places_b), first from x, and end in
+ * the former. */
+__kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                          __global sort_key *keys, const long keys_offset, __global uint *places,
+                          const long places_offset, __global sort_key *keys_b,
+                          const long keys_b_offset, __global uint *places_b,
+                          const long places_b_offset, const index8 kept_dims,
+                          const index8 x_strides, const index_t items, const index_t per_row,
+                          const index_t n, const index_t step, const index_t stretch) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t row = item / per_row, from = item % per_row * stretch;
+  const uint size = (uint)min(stretch, n - from);
+  x += x_offset + strided_offset(row, kept_dims, x_strides) + from * step;
+  keys += keys_offset + row * n + from;
+  places += places_offset + row * n + from;
+  keys_b += keys_b_offset + row * n + from;
+  places_b += places_b_offset + row * n + from;
+  uint counts[N_DIGITS][DIGITS];
+  for (int d = 0; d < N_DIGITS; d++)
+    for (int i = 0; i < DIGITS; i++) counts[d][i] = 0;
+  for (uint i = 0; i < size; i++) {
+    const sort_key key = key_of(x, (index_t)i * step);
+    for (int d = 0; d < N_DIGITS; d++) counts[d][DIGIT_OF(key, d)]++;
+  }
+  int moves = 0, wanted[N_DIGITS];
+  for (int d = 0; d < N_DIGITS; d++) moves += wanted[d] = place_digits(counts[d], size);
+  int in_b = moves % 2; /* where the entries are */
+  __global sort_key *key_at = in_b ? keys_b : keys;
+  __global uint *place_at = in_b ? places_b : places;
+  for (uint i = 0; i < size; i++) {
+    key_at[i] = key_of(x, (index_t)i * step);
+    place_at[i] = (uint)from + i;
+  }
+  for (int d = 0; d < N_DIGITS; d++) {
+    if (!wanted[d]) continue;
+    const __global sort_key *key_from = in_b ? keys_b : keys;
+    const __global uint *place_from = in_b ? places_b : places;
+    key_at = in_b ? keys : keys_b;
+    place_at = in_b ? places : places_b;
+    for (uint i = 0; i < size; i++) {
+      const sort_key key = key_from[i];
+      const uint to = counts[d][DIGIT_OF(key, d)]++;
+      key_at[to] = key;
+      place_at[to] = place_from[i];
+    }
+    in_b = !in_b;
   }
 }
 

@@ -7,6 +7,7 @@
 clave_status cpu_sort(cpu_recorder *r, const node *n) {
   sort_form f;
   describe_sort(n, &f);
+  if (f.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
   sort_args args = {.x = cpu_view(r, f.x, &f.rows[0]),
                     .out = cpu_view(r, f.out, &f.rows[1]),
                     .n_rows = f.n_rows,

@@ -1,18 +1,25 @@
 /* Stable merge sort: kernels_cl/sort.cl. Of every run only the first k entries go on, so that a
- * small k costs little more than one pass over x. */
+ * small k costs little more than one pass over x. On CPUs runs are as long as the rows, or as
+ * leaves some for every core: made by insertion, where few entries are wanted, or else by digits.
+ */
 #include "ops/sort.h"
 
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { CPU_RUN = 32, GPU_RUN = 16, CPU_CHUNK = 1024, GPU_CHUNK = 16, MAX_STRETCH = 1024 };
+enum { CPU_RUN = 128, GPU_RUN = 16 }; /* entries that are sorted by insertion at most */
+enum { CPU_CHUNK = 1024, GPU_CHUNK = 16 };
+enum {
+  CPU_STRETCH = 4096,
+  GPU_STRETCH = 1024
+}; /* elements: the least of a CPU, the most of a GPU */
 
 typedef struct sorting {
   cl_recorder *s;
   const node *n;
   sort_form f;
   tensor kept[2], over[2]; /* of x and out */
-  bool long_key;
+  bool long_key, by_digits;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
   int now;                           /* which half of the scratch memory has the entries */
 } sorting;
@@ -34,29 +41,47 @@ static clave_status make_entries(sorting *g) {
   return recorder_scratch(g->s, bytes);
 }
 
+/* Work-items that are worth having: enough for every core, and of what is merged later one. */
+static int64_t wanted_runs(const sorting *g) {
+  const device_traits *t = recorder_traits(g->s);
+  return (int64_t)t->compute_units * (!t->is_cpu ? 512 : g->by_digits ? 1 : 4);
+}
+
+/* A row's stretches are as long as each other. */
+static int64_t cpu_stretch(const sorting *g) {
+  int64_t least = max_i64(CPU_STRETCH, ceil_div(g->f.n_rows * g->f.size, wanted_runs(g)));
+  return ceil_div(g->f.size, ceil_div(g->f.size, least));
+}
+
+static int64_t gpu_stretch(const sorting *g, int64_t run) {
+  if (g->f.k >= run) return run;
+  return max_i64(run, min_i64(GPU_STRETCH, g->f.n_rows * g->f.size / wanted_runs(g)));
+}
+
 static void lay_out(sorting *g) {
   split_rows(g->f.rows, 2, g->kept, g->over);
   g->long_key = has_long_key(g->f.x->t.type);
   int64_t run = run_of(g);
-  g->length = min_i64(g->f.k, run);
-  g->stretch = run;
-  if (g->f.k < run) { /* enough stretches for every core, no more */
-    int64_t wanted =
-        (int64_t)recorder_traits(g->s)->compute_units * (recorder_traits(g->s)->is_cpu ? 4 : 512);
-    g->stretch = max_i64(run, min_i64(MAX_STRETCH, g->f.n_rows * g->f.size / wanted));
-  }
+  bool is_cpu = recorder_traits(g->s)->is_cpu;
+  g->by_digits = is_cpu && g->f.k > run;
+  g->stretch = is_cpu ? cpu_stretch(g) : gpu_stretch(g, run);
+  g->length = g->by_digits ? g->stretch : min_i64(g->f.k, run);
   g->m = g->f.size / g->stretch * g->length + min_i64(g->f.size % g->stretch, g->length);
   g->pitch = g->m;
 }
 
+static void begin_runs(launch *l, const sorting *g) {
+  launch_begin(l, g->s, g->n);
+  launch_dtype(l, "X_TYPE", g->f.x->t.type);
+  launch_compute(l, g->f.x->t.type);
+  launch_define(l, "DESCENDING", g->f.descending);
+  launch_define(l, "LONG_KEY", g->long_key);
+}
+
 static clave_status launch_runs(sorting *g) {
   launch l;
-  launch_begin(&l, g->s, g->n);
-  launch_dtype(&l, "X_TYPE", g->f.x->t.type);
-  launch_compute(&l, g->f.x->t.type);
+  begin_runs(&l, g);
   launch_define(&l, "RUN", run_of(g));
-  launch_define(&l, "DESCENDING", g->f.descending);
-  launch_define(&l, "LONG_KEY", g->long_key);
   int64_t per_row = ceil_div(g->f.size, g->stretch);
   launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->f.x),
                                     .keys = scratch_arg(keys_offset(g, 0)),
@@ -71,6 +96,25 @@ static clave_status launch_runs(sorting *g) {
                                     .stretch = g->stretch,
                                     .keep = g->length});
   return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 4);
+}
+
+static clave_status launch_digits(sorting *g) {
+  launch l;
+  begin_runs(&l, g);
+  int64_t per_row = ceil_div(g->f.size, g->stretch);
+  launch_args(&l, &(sort_digits_args){.x = buffer_arg(g->f.x),
+                                      .keys = scratch_arg(keys_offset(g, 0)),
+                                      .places = scratch_arg(places_offset(g, 0)),
+                                      .keys_b = scratch_arg(keys_offset(g, 1)),
+                                      .places_b = scratch_arg(places_offset(g, 1)),
+                                      .kept_dims = dims_arg(&g->kept[0]),
+                                      .x_strides = strides_arg(&g->kept[0]),
+                                      .items = g->f.n_rows * per_row,
+                                      .per_row = per_row,
+                                      .n = g->f.size,
+                                      .step = g->over[0].strides[0],
+                                      .stretch = g->stretch});
+  return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 8);
 }
 
 static clave_status launch_merge(sorting *g) {
@@ -105,7 +149,7 @@ static clave_status launch_merge(sorting *g) {
 static clave_status launch_order(sorting *g) {
   if (g->f.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
   TRY(make_entries(g));
-  TRY(launch_runs(g));
+  TRY(g->by_digits ? launch_digits(g) : launch_runs(g));
   while (g->m > g->length) TRY(launch_merge(g));
   return NULL;
 }

@@ -3,7 +3,7 @@ kthvalue, median and mode pick any of equal elements: their indices are tested b
 
 import torch
 
-from describe import BOOL, F32, FLOATS, I32, I64, INF, INTS, NAN, U8, Case, T, name_of
+from describe import BOOL, F32, FLOATS, I16, I32, I64, INF, INTS, NAN, U8, Case, T, name_of
 
 TIES = (3.0, -0.0, NAN, 0.0, -INF, 3.0, INF, -1.5, NAN, 0.0, 2.0, -0.0, -1.5)
 
@@ -29,6 +29,14 @@ def everything(x):
     return (*both(x, 1), *plain, torch.argsort(x, dim=0, stable=True), torch.msort(x), *top)
 
 
+def long_rows(x):
+    """Whole rows; few and many of their first, the last of which ties with some that are left out."""
+    top = (
+        () if x.dtype is BOOL else [gathered(lambda x, k=k: torch.topk(x, k, 1, k != 45), 1)(x) for k in (20, 45, 200)]
+    )
+    return (*both(x, 1), *(t for pair in top for t in pair))
+
+
 def cases():
     for dtype in (*FLOATS, *INTS, BOOL):
         d = name_of(dtype)
@@ -37,6 +45,11 @@ def cases():
         else:
             x = T((4, 45), dtype, 0 if dtype is U8 else -20, 20)
         yield Case(f"all_{d}", everything, [x])
+        if dtype.is_floating_point:
+            x = T((3, 421), dtype, values=(*(i * 7.0 % 181 - 90 for i in range(181)), *TIES, -NAN))
+        else:
+            x = T((3, 421), dtype, 0 if dtype is U8 else -100, 100)
+        yield Case(f"rows_{d}", long_rows, [x])
     for dtype in (F32, I64):
         d = name_of(dtype)
         wide = T((3, 5003, 2), dtype, -(2**40), 2**40)
@@ -47,6 +60,7 @@ def cases():
             [T((30011, 2), dtype, -(2**62), 2**62)],
         )
     yield Case("long_f32", lambda x: both(x, 0)[:2], [T((200001,))])
+    yield Case("few_of_long", lambda x: gathered(lambda x: torch.topk(x, 60, 0), 0)(x), [T((90001,), I16, -500, 500)])
     yield Case("long_ties", lambda x: both(x, 0)[2:], [T((70001,), I32, 0, 50)])
     yield Case("strided", lambda x: (*both(x.t()[:, ::3], 1), *both(x.expand(2, 90, 7), 0)), [T((90, 7))])
     yield Case(

@@ -1,11 +1,17 @@
-/* Distances, row by row in blocks. */
+/* Distances: the usual norms of floats up to F32 by tiles of rows, whose terms are added in f32;
+ * else row by row, in f64. */
 #include "backend/cpu/kernels/distance.h"
 
 #include <math.h>
 
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/distance_kernels.h"
+#include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/rows.h"
 
-enum { GRAIN = 16 * 1024 };
+enum { GRAIN = 16 * 1024, TILES_GRAIN = 8, PACK_GRAIN = 64 };
+
+/* ---------------------------------------------------------------- row by row */
 
 /* sum with the terms of x - y, n of each. */
 static double add_terms(double p, double sum, const double *x, const double *y, int64_t n) {
@@ -52,8 +58,104 @@ static void distance_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* ---------------------------------------------------------------- by tiles */
+
+typedef struct tiles {
+  const distance_args *t;
+  float *b;       /* (n_panels, m, DISTANCE_LANES) of each batch: columns are rows of b, 0 beyond */
+  const float *a; /* (rows of all batches, m) */
+  int64_t n_panels, n_groups; /* of DISTANCE_ROWS rows of a, in a batch */
+} tiles;
+
+static bool takes_tiles(const distance_args *t) {
+  const bool usual = t->p == 1 || t->p == 2 || isinf(t->p);
+  return usual && compute_class_of(t->a.type) == COMPUTE_F32 && t->n_a >= DISTANCE_ROWS &&
+         t->m > 0 && t->n_out > 0;
+}
+
+static int64_t batches_of(const distance_args *t) { return t->n_out / t->n_a / t->n_b; }
+static int64_t panels_of(const distance_args *t) { return ceil_div(t->n_b, DISTANCE_LANES); }
+
+static size_t b_bytes(const distance_args *t) {
+  return (size_t)(batches_of(t) * panels_of(t) * t->m * DISTANCE_LANES) * sizeof(float);
+}
+static size_t a_bytes(const distance_args *t) {
+  const bool as_it_is = t->a.type == DTYPE_F32;
+  return as_it_is ? 0 : (size_t)(batches_of(t) * t->n_a * t->m) * sizeof(float);
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+  const tiles *s = ctx;
+  const distance_args *t = s->t;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t first = i % s->n_panels * DISTANCE_LANES, row = i / s->n_panels * t->n_b + first,
+                  n = least(DISTANCE_LANES, t->n_b - first);
+    float *to = s->b + i * t->m * DISTANCE_LANES;
+    for (int64_t k = 0; n < DISTANCE_LANES && k < t->m * DISTANCE_LANES; k++) to[k] = 0;
+    gemm_pack_strided(COMPUTE_F32, t->b.type, element_at(t->b.data, t->b.type, row * t->m), t->m, 1,
+                      n, t->m, DISTANCE_LANES, to);
+  }
+}
+
+static void widen_rows(void *ctx, int64_t begin, int64_t end) {
+  const tiles *s = ctx;
+  const distance_args *t = s->t;
+  load_row(COMPUTE_F32, t->a.type, element_at(t->a.data, t->a.type, begin * t->m), 1,
+           (end - begin) * t->m, (float *)(uintptr_t)s->a + begin * t->m);
+}
+
+static void run_tiles(void *ctx, int64_t begin, int64_t end) {
+  const tiles *s = ctx;
+  const distance_args *t = s->t;
+  const distance_norm norm = t->p == 1   ? DISTANCE_SUM
+                             : t->p == 2 ? DISTANCE_EUCLIDEAN
+                                         : DISTANCE_LARGEST;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t panel = i % s->n_panels, group = i / s->n_panels, batch = group / s->n_groups,
+                  first = group % s->n_groups * DISTANCE_ROWS, row = batch * t->n_a + first,
+                  rows = least(DISTANCE_ROWS, t->n_a - first), column = panel * DISTANCE_LANES;
+    float out[DISTANCE_ROWS * DISTANCE_LANES];
+    distance_tile tile = {
+        .b = s->b + (batch * s->n_panels + panel) * t->m * DISTANCE_LANES, .m = t->m, .out = out};
+    for (int64_t r = 0; r < DISTANCE_ROWS; r++)
+      tile.a[r] = s->a + (row + least(r, rows - 1)) * t->m;
+    distance_run_tile(norm, &tile);
+    for (int64_t r = 0; r < rows; r++)
+      store_row(COMPUTE_F32, t->out.type,
+                element_at(t->out.data, t->out.type, (row + r) * t->n_b + column), 1,
+                least(DISTANCE_LANES, t->n_b - column), out + r * DISTANCE_LANES);
+  }
+}
+
+static bool distance_by_tiles(const kernel_context *ctx, const distance_args *t) {
+  char *scratch = ctx->scratch(ctx->pool, b_bytes(t) + a_bytes(t));
+  if (!scratch) return false;
+  tiles s = {.t = t,
+             .b = (float *)(void *)scratch,
+             .a = t->a.data,
+             .n_panels = panels_of(t),
+             .n_groups = ceil_div(t->n_a, DISTANCE_ROWS)};
+  const int64_t batches = batches_of(t);
+  if (a_bytes(t) > 0) {
+    s.a = (const float *)(const void *)(scratch + b_bytes(t));
+    ctx->parallel_for(ctx->pool, batches * t->n_a, PACK_GRAIN, widen_rows, &s);
+  }
+  ctx->parallel_for(ctx->pool, batches * s.n_panels, PACK_GRAIN / DISTANCE_LANES, pack_panels, &s);
+  ctx->parallel_for(ctx->pool, batches * s.n_groups * s.n_panels, TILES_GRAIN, run_tiles, &s);
+  return true;
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static size_t distance_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  const distance_args *t = args;
+  return takes_tiles(t) ? kernel_scratch_size(b_bytes(t) + a_bytes(t)) : 0;
+}
+
 static bool distance(const kernel_context *ctx, const void *args) {
   distance_args t = *(const distance_args *)args;
+  if (takes_tiles(&t)) return distance_by_tiles(ctx, &t);
   ctx->parallel_for(ctx->pool, t.n_out, GRAIN / (t.m + 1) + 1, distance_range, &t);
   return true;
 }
@@ -61,6 +163,7 @@ static bool distance(const kernel_context *ctx, const void *args) {
 const kernel_desc kernel_distance = {
     .name = "distance",
     .run = distance,
+    .scratch = distance_scratch,
     .args_size = sizeof(distance_args),
     .operands = {OPERAND(distance_args, a), OPERAND(distance_args, b),
                  OPERAND(distance_args, out)}};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/random_kernels.h"
 #include "backend/cpu/kernels/rows.h"
 #include "base/philox.h"
 
@@ -45,16 +47,6 @@ static double normal_of(double u, double v, bool second) {
   return radius * (second ? sin(angle) : cos(angle));
 }
 
-/* Elements of 32 bits: four from each block. */
-static double narrow_number(const random_task *t, int64_t i) {
-  uint32_t w[4];
-  words_of(t, (uint64_t)i / 4, w);
-  int bits = uniform_bits(t->p->type), lane = (int)(i % 4);
-  if (t->p->kind == KRANDOM_UNIFORM) return ldexp(w[lane] >> (32 - bits), -bits);
-  const uint32_t *p = &w[lane / 2 * 2];
-  return normal_of(ldexp((double)(p[0] >> 8) + 1, -24), ldexp(p[1] >> 8, -24), lane % 2 != 0);
-}
-
 /* Elements of 64 bits: two from each block. */
 static double wide_number(const random_task *t, int64_t i) {
   uint32_t w[4];
@@ -71,18 +63,36 @@ static int64_t integer(const random_task *t, int64_t i) {
   return (int64_t)((uint64_t)t->p->low + offset);
 }
 
+/* Elements [at, at + n) of 32 bits, four from each block; returns how many, at most n. */
+static int64_t fill_narrow(const random_task *t, int64_t at, int64_t n) {
+  const int64_t lead = at % 4, count = least(n, 4 * RANDOM_BLOCKS - lead);
+  random_blocks b = {.seed = t->seed,
+                     .first = (uint64_t)at / 4,
+                     .stream = t->p->stream,
+                     .run = t->run,
+                     .bits = t->p->kind == KRANDOM_UNIFORM ? uniform_bits(t->p->type) : 0};
+  random_numbers(&b);
+  store_row(COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at), 1, count,
+            b.numbers + lead);
+  return count;
+}
+
+static int64_t fill_wide(const random_task *t, int64_t at, int64_t n) {
+  const bool is_int = t->p->kind == KRANDOM_INTEGER;
+  const int64_t count = least(n, ROW_BLOCK);
+  row_block block;
+  for (int64_t i = 0; i < count && is_int; i++) block.i64[i] = integer(t, at + i);
+  for (int64_t i = 0; i < count && !is_int; i++) block.f64[i] = wide_number(t, at + i);
+  store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at),
+            1, count, &block);
+  return count;
+}
+
 static void fill(void *ctx, int64_t begin, int64_t end) {
   const random_task *t = ctx;
-  row_block block;
-  bool is_int = t->p->kind == KRANDOM_INTEGER, wide = t->p->type == DTYPE_F64;
-  for (int64_t at = begin; at < end; at += ROW_BLOCK) {
-    int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
-    for (int64_t i = 0; i < n && is_int; i++) block.i64[i] = integer(t, at + i);
-    for (int64_t i = 0; i < n && !is_int; i++)
-      block.f64[i] = wide ? wide_number(t, at + i) : narrow_number(t, at + i);
-    store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at),
-              1, n, &block);
-  }
+  const bool is_wide = t->p->kind == KRANDOM_INTEGER || t->p->type == DTYPE_F64;
+  for (int64_t at = begin; at < end;)
+    at += is_wide ? fill_wide(t, at, end - at) : fill_narrow(t, at, end - at);
 }
 
 static bool fill_random(const kernel_context *ctx, const void *args) {

@@ -1,151 +1,384 @@
-/* Stable merge sort of (key, position) pairs: runs made by insertion, then merged two by two. Of
- * each run only its first k entries are kept, which is what makes a small k cheap. */
+/* Stable sorting of rows, by words of 64 bits: the high half is 32 bits of a key, an unsigned
+ * integer in the order wanted; the low half is the element's place, which the sort takes along.
+ * Keys of 64 bits are sorted by their low half first, then by their high half. Where few elements
+ * are wanted, only those are kept while a row is read. */
 #include "backend/cpu/kernels/sort.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/slots.h"
+#include "backend/cpu/kernels/sort_words.h"
+#include "backend/cpu/kernels/vec4.h"
 #include "backend/cpu/kernels/walk.h"
 
-enum { RUN = 32, LONG_RUN = 1024, ROW_WORK = 4096 };
-
-typedef struct entry {
-  uint64_t key; /* in the order wanted */
-  int64_t at;
-} entry;
+enum {
+  ROW_WORK = 4096,      /* elements that are worth a thread */
+  FEW = 8,              /* k is few where it is less than n / FEW */
+  LEAST_KEPT = 256,     /* candidates */
+  GROUP = 16,           /* keys that are compared at once */
+  LEAST_PART = 1 << 15, /* elements of a row that are worth a thread of their own */
+  MOST_PARTS = 64
+};
+static const uint64_t HIGH = UINT64_C(0xffffffff) << 32;
 
 /* ---------------------------------------------------------------- keys */
 
-static uint64_t key_of_f64(double v) {
-  uint64_t bits;
-  if (isnan(v)) return UINT64_MAX;
-  if (v == 0) v = 0; /* -0.0 too */
-  memcpy(&bits, &v, sizeof bits);
-  return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+static bool is_long(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
+
+/* NaN is the greatest number; -0.0 has the key of 0.0. */
+static uint32_t key_of_f32(uint32_t bits) {
+  const uint32_t size = bits & 0x7fffffffu, sign = 0x80000000u;
+  const uint32_t key = size == 0 ? sign : bits & sign ? ~bits : bits | sign;
+  return size > 0x7f800000u ? UINT32_MAX : key;
 }
 
-static uint64_t key_of_i64(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
+static uint64_t key_of_f64(uint64_t bits) {
+  const uint64_t sign = UINT64_C(1) << 63, size = bits & ~sign;
+  const uint64_t key = size == 0 ? sign : bits & sign ? ~bits : bits | sign;
+  return size > UINT64_C(0x7ff) << 52 ? UINT64_MAX : key;
+}
 
-/* to[i] for element first + i of the row at x, i < n <= ROW_BLOCK. */
-static void load_entries(const sort_args *t, const char *x, int64_t first, int64_t n, entry *to) {
-  row_block block;
-  compute_class c = compute_class_of(t->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t stride = t->x.strides[t->x.rank - 1];
-  load_row(c, t->x.type, element_at(x, t->x.type, first * stride), stride, n, &block);
+/* Keys of a block of a row, of which type says which are there. */
+typedef union key_block {
+  uint32_t bits[ROW_BLOCK];
+  uint64_t long_bits[ROW_BLOCK];
+  row_block x;
+} key_block;
+
+/* Of the elements in b. */
+static void make_keys(compute_class c, int64_t n, uint32_t turned, key_block *b) {
+  uint32_t *to = b->bits;
+  if (c == COMPUTE_F32)
+    for (int64_t i = 0; i < n; i++) to[i] = key_of_f32(to[i]) ^ turned;
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)b->long_bits[i] ^ 0x80000000u ^ turned;
+}
+
+static void make_long_keys(compute_class c, int64_t n, uint64_t turned, uint64_t *to) {
+  if (c == COMPUTE_F64)
+    for (int64_t i = 0; i < n; i++) to[i] = key_of_f64(to[i]) ^ turned;
+  else
+    for (int64_t i = 0; i < n; i++) to[i] ^= UINT64_C(1) << 63 ^ turned;
+}
+
+/* Of elements [first, first + n) of the row at x, n <= ROW_BLOCK. */
+static void load_keys(const sort_args *t, const char *x, int64_t first, int64_t n, key_block *to) {
+  const compute_class c = compute_class_of(t->x.type);
+  const int64_t stride = t->x.strides[t->x.rank - 1];
+  load_row(c, t->x.type, element_at(x, t->x.type, first * stride), stride, n, &to->x);
+  if (is_long(t->x.type))
+    make_long_keys(c, n, t->descending ? UINT64_MAX : 0, to->long_bits);
+  else
+    make_keys(c, n, t->descending ? UINT32_MAX : 0, to);
+}
+
+/* ---------------------------------------------------------------- sorting keys */
+
+/* Where the memory of a sort of at most n elements lies. */
+typedef struct sort_room {
+  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, elsewhere than in rows only if long */
+} sort_room;
+
+static size_t room_bytes(int64_t n, bool with_keys) {
+  size_t bytes;
+  if (__builtin_mul_overflow((size_t)n, (with_keys ? 3 : 2) * sizeof(uint64_t), &bytes))
+    return SIZE_MAX / 2; /* more than there is */
+  return bytes;
+}
+
+static sort_room room_at(char *scratch, int64_t n) {
+  uint64_t *a = (uint64_t *)(void *)scratch;
+  return (sort_room){.a = a, .b = a + n, .keys = a + 2 * n};
+}
+
+/* Of words by the low half of their keys, those by the high half. */
+static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
   for (int64_t i = 0; i < n; i++) {
-    uint64_t key = c == COMPUTE_I64 ? key_of_i64(block.i64[i]) : key_of_f64(block.f64[i]);
-    to[i] = (entry){t->descending ? ~key : key, first + i};
+    const uint64_t place = words[i] & ~HIGH;
+    words[i] = (keys[place] & HIGH) | place;
   }
 }
 
-/* ---------------------------------------------------------------- runs */
-
-/* Puts e into the sorted run of `count` entries, of which `keep` are kept; returns the new count.
- */
-static int64_t insert(entry *run, int64_t count, int64_t keep, entry e) {
-  int64_t i = count;
-  if (count == keep) {
-    if (e.key >= run[count - 1].key) return count;
-    i = count - 1;
-  }
-  for (; i > 0 && run[i - 1].key > e.key; i--) run[i] = run[i - 1];
-  run[i] = e;
-  return count < keep ? count + 1 : count;
+/* The words in r->a (n) sorted, in r->a or r->b. p NULL: on the thread that calls. */
+static const uint64_t *sorted_words(const sort_room *r, int64_t n, bool long_keys,
+                                    const sort_pool *p) {
+  uint64_t *now = sort_words(r->a, r->b, n, p);
+  if (!long_keys) return now;
+  next_half(r->keys, n, now);
+  return sort_words(now, now == r->a ? r->b : r->a, n, p);
 }
 
-/* Makes runs of `keep` entries from stretches of `stretch` elements; returns all their entries. */
-static int64_t make_runs(const sort_args *t, const char *x, int64_t stretch, int64_t keep,
-                         entry *to) {
-  entry block[ROW_BLOCK];
-  int64_t made = 0;
-  for (int64_t from = 0; from < t->n; from += stretch) {
-    int64_t end = from + stretch < t->n ? from + stretch : t->n, count = 0;
-    for (int64_t at = from; at < end; at += ROW_BLOCK) {
-      int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
-      load_entries(t, x, at, n, block);
-      for (int64_t i = 0; i < n; i++) count = insert(to + made, count, keep, block[i]);
+/* The word of an element by its key, of long ones by the low half. */
+static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
+
+/* Reads elements [from, end) of a row; r as of the whole row. */
+static void read_row(const sort_args *t, const char *x, int64_t from, int64_t end,
+                     const sort_room *r) {
+  const bool long_keys = is_long(t->x.type);
+  key_block block;
+  for (int64_t at = from; at < end; at += ROW_BLOCK) {
+    const int64_t n = least(ROW_BLOCK, end - at);
+    load_keys(t, x, at, n, &block);
+    if (long_keys) {
+      memcpy(r->keys + at, block.long_bits, (size_t)n * sizeof *r->keys);
+      for (int64_t i = 0; i < n; i++) r->a[at + i] = first_word(block.long_bits[i], at + i);
+    } else {
+      for (int64_t i = 0; i < n; i++) r->a[at + i] = first_word(block.bits[i], at + i);
     }
-    made += count;
   }
-  return made;
 }
 
-/* The first `keep` of the sorted a and b. */
-static int64_t merge_two(const entry *a, int64_t n_a, const entry *b, int64_t n_b, int64_t keep,
-                         entry *to) {
-  int64_t n = n_a + n_b < keep ? n_a + n_b : keep, i = 0, j = 0;
-  for (int64_t o = 0; o < n; o++)
-    to[o] = i < n_a && (j >= n_b || a[i].key <= b[j].key) ? a[i++] : b[j++];
-  return n;
+/* ---------------------------------------------------------------- the first few */
+
+/* The first elements of those that were read. */
+typedef struct kept {
+  uint64_t *keys, *places; /* (capacity) each */
+  uint64_t last;           /* once k are there, the key that another one must be below */
+  int64_t count, k, capacity;
+  bool long_keys, full;
+  sort_room room; /* keys: as above */
+} kept;
+
+static int64_t capacity_of(int64_t k) { return k < LEAST_KEPT / 2 ? LEAST_KEPT : 2 * k; }
+static size_t kept_bytes(int64_t k) {
+  const size_t three = room_bytes(capacity_of(k), true);
+  return three + three / 3;
 }
 
-/* Merges the runs of *length entries in `from` two by two; returns how many entries are left. */
-static int64_t merge_runs(const sort_args *t, const entry *from, int64_t n, int64_t *length,
-                          entry *to) {
-  int64_t l = *length, keep = 2 * l < t->k ? 2 * l : t->k, made = 0;
-  for (int64_t a = 0; a < n; a += 2 * l) {
-    int64_t n_a = n - a < l ? n - a : l, rest = n - a - n_a;
-    made += merge_two(from + a, n_a, from + a + n_a, rest < l ? rest : l, keep, to + made);
-  }
-  *length = keep;
-  return made;
+static kept kept_at(const sort_args *t, char *scratch) {
+  const int64_t capacity = capacity_of(t->k);
+  const sort_room room = room_at(scratch, capacity);
+  return (kept){.keys = room.keys,
+                .places = room.keys + capacity,
+                .k = t->k,
+                .capacity = capacity,
+                .long_keys = is_long(t->x.type),
+                .room = room};
 }
 
-static const entry *sort_row(const sort_args *t, const char *x, entry *a, entry *b) {
-  int64_t length = t->k < RUN ? t->k : RUN;
-  int64_t n = make_runs(t, x, t->k < RUN ? LONG_RUN : RUN, length, a);
-  while (n > length) {
-    n = merge_runs(t, a, n, &length, b);
-    entry *swap = a;
-    a = b;
-    b = swap;
+/* Leaves the first k, in order. */
+static void settle(kept *s) {
+  for (int64_t i = 0; i < s->count; i++) s->room.a[i] = first_word(s->keys[i], i);
+  const uint64_t *words = sorted_words(&s->room, s->count, s->long_keys, NULL);
+  uint64_t *keys = words == s->room.a ? s->room.b : s->room.a, *places = (uint64_t *)words;
+  const int64_t n = least(s->count, s->k);
+  for (int64_t i = 0; i < n; i++) {
+    const uint64_t from = words[i] & ~HIGH;
+    keys[i] = s->keys[from];
+    places[i] = s->places[from];
   }
-  return a;
+  memcpy(s->keys, keys, (size_t)n * sizeof *keys);
+  memcpy(s->places, places, (size_t)n * sizeof *places);
+  s->count = n;
+  s->full = n == s->k;
+  s->last = keys[n - 1];
+}
+
+static void keep(kept *s, uint64_t key, uint64_t place) {
+  s->keys[s->count] = key;
+  s->places[s->count++] = place;
+  if (s->count == s->capacity) settle(s);
+}
+
+static void offer(kept *s, uint64_t key, int64_t place) {
+  if (!s->full || key < s->last) keep(s, key, (uint64_t)place);
+}
+
+/* Whether none of GROUP keys would be kept. */
+static bool passes(const kept *s, const uint32_t *keys) {
+  const int4 zero = {0}, sign = zero + INT32_MIN, last = (zero + (int32_t)s->last) ^ sign;
+  int4 below = zero;
+  uint64_t any[2];
+  for (int i = 0; i < GROUP; i += 4) {
+    int4 four;
+    memcpy(&four, keys + i, sizeof four);
+    below |= (four ^ sign) < last;
+  }
+  memcpy(any, &below, sizeof any);
+  return s->full && !(any[0] | any[1]);
+}
+
+static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *s) {
+  for (int64_t from = 0; from < n; from += GROUP) {
+    const int64_t end = least(n, from + GROUP);
+    if (end == from + GROUP && passes(s, keys + from)) continue;
+    for (int64_t i = from; i < end; i++) offer(s, keys[i], at + i);
+  }
+}
+
+/* Of equal keys the first that were read stay. */
+static void keep_row(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
+  key_block block;
+  for (int64_t at = from; at < end; at += ROW_BLOCK) {
+    const int64_t n = least(ROW_BLOCK, end - at);
+    load_keys(t, x, at, n, &block);
+    if (s->long_keys)
+      for (int64_t i = 0; i < n; i++) offer(s, block.long_bits[i], at + i);
+    else
+      keep_keys(block.bits, n, at, s);
+  }
+  if (s->count > 0) settle(s);
 }
 
 /* ---------------------------------------------------------------- rows */
 
-static void store_values(const sort_args *t, const char *x, const entry *e, char *out) {
-  int64_t size = (int64_t)dtype_size(t->x.type), from = t->x.strides[t->x.rank - 1] * size,
-          to = t->out.strides[t->out.rank - 1] * size;
-  for (int64_t i = 0; i < t->k; i++) memcpy(out + i * to, x + e[i].at * from, (size_t)size);
-}
+typedef struct row_at {
+  const char *x;
+  char *out;
+  int64_t *indices; /* NULL: not wanted */
+} row_at;
 
-static void sort_one(const void *user, int64_t row, char *scratch) {
-  const sort_args *t = user;
-  entry *a = (entry *)(void *)scratch;
+static row_at find_row(const sort_args *t, int64_t row) {
   walk w = {.rank = t->x.rank - 1, .dims = t->x.dims};
   walk_add(&w, t->x.strides);
   walk_add(&w, t->out.strides);
   walk_seek(&w, row);
-  const char *x = element_at(t->x.data, t->x.type, w.offset[0]);
-  const entry *sorted = sort_row(t, x, a, a + t->n);
-  store_values(t, x, sorted, element_at(t->out.data, t->out.type, w.offset[1]));
-  if (!t->indices.data) return;
-  int64_t *at = (int64_t *)t->indices.data + w.offset[1];
-  int64_t step = t->out.strides[t->out.rank - 1];
-  for (int64_t i = 0; i < t->k; i++) at[i * step] = sorted[i].at;
+  return (row_at){element_at(t->x.data, t->x.type, w.offset[0]),
+                  element_at(t->out.data, t->out.type, w.offset[1]),
+                  t->indices.data ? (int64_t *)t->indices.data + w.offset[1] : NULL};
 }
 
-/* Of a row; more than there is where the number is too large. */
-static size_t entry_bytes(const sort_args *t) {
-  size_t bytes;
-  return __builtin_mul_overflow((size_t)t->n, 2 * sizeof(entry), &bytes) ? SIZE_MAX : bytes;
+/* Results [from, end) of a row, whose places are the low halves of words. */
+static void store_row_results(const sort_args *t, const row_at *r, const uint64_t *words,
+                              int64_t from, int64_t end) {
+  const int64_t size = (int64_t)dtype_size(t->x.type), x_step = t->x.strides[t->x.rank - 1] * size,
+                out_step = t->out.strides[t->out.rank - 1];
+  if (size == 4)
+    for (int64_t i = from; i < end; i++)
+      memcpy(r->out + i * out_step * 4, r->x + (int64_t)(words[i] & ~HIGH) * x_step, 4);
+  else
+    for (int64_t i = from; i < end; i++)
+      memcpy(r->out + i * out_step * size, r->x + (int64_t)(words[i] & ~HIGH) * x_step,
+             (size_t)size);
+  if (!r->indices) return;
+  for (int64_t i = from; i < end; i++) r->indices[i * out_step] = (int64_t)(words[i] & ~HIGH);
 }
+
+static void sort_one(const void *user, int64_t row, char *scratch) {
+  const sort_args *t = user;
+  const row_at r = find_row(t, row);
+  const sort_room room = room_at(scratch, t->n);
+  read_row(t, r.x, 0, t->n, &room);
+  store_row_results(t, &r, sorted_words(&room, t->n, is_long(t->x.type), NULL), 0, t->k);
+}
+
+static void keep_one(const void *user, int64_t row, char *scratch) {
+  const sort_args *t = user;
+  const row_at r = find_row(t, row);
+  kept s = kept_at(t, scratch);
+  keep_row(t, r.x, 0, t->n, &s);
+  store_row_results(t, &r, s.places, 0, t->k);
+}
+
+/* ---------------------------------------------------------------- a row by several threads */
+
+typedef struct row_parts {
+  const sort_args *t;
+  row_at at;
+  sort_room room;
+  const uint64_t *words; /* once sorted */
+  char *scratch;         /* kept_bytes of each part */
+  int64_t parts;
+} row_parts;
+
+static int64_t part_begin(const row_parts *p, int64_t n, int64_t part) {
+  return n / p->parts * part + least(part, n % p->parts);
+}
+
+static void read_parts(void *ctx, int64_t begin, int64_t end) {
+  const row_parts *p = ctx;
+  const int64_t from = part_begin(p, p->t->n, begin);
+  read_row(p->t, p->at.x, from, part_begin(p, p->t->n, end), &p->room);
+}
+
+static void store_parts(void *ctx, int64_t begin, int64_t end) {
+  const row_parts *p = ctx;
+  store_row_results(p->t, &p->at, p->words, part_begin(p, p->t->k, begin),
+                    part_begin(p, p->t->k, end));
+}
+
+static void sort_by_parts(const kernel_context *ctx, row_parts *p, uint32_t *counts) {
+  const sort_pool pool = {ctx, p->parts, counts};
+  ctx->parallel_for(ctx->pool, p->parts, 1, read_parts, p);
+  p->words = sorted_words(&p->room, p->t->n, is_long(p->t->x.type), &pool);
+  ctx->parallel_for(ctx->pool, p->parts, 1, store_parts, p);
+}
+
+static void keep_parts(void *ctx, int64_t begin, int64_t end) {
+  const row_parts *p = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    kept s = kept_at(p->t, p->scratch + (size_t)i * kept_bytes(p->t->k));
+    keep_row(p->t, p->at.x, part_begin(p, p->t->n, i), part_begin(p, p->t->n, i + 1), &s);
+  }
+}
+
+/* Each part leaves its first k; those of all, in the order of the parts, go through one more. */
+static void keep_by_parts(const kernel_context *ctx, row_parts *p) {
+  const size_t bytes = kept_bytes(p->t->k);
+  ctx->parallel_for(ctx->pool, p->parts, 1, keep_parts, p);
+  kept all = kept_at(p->t, p->scratch + (size_t)p->parts * bytes);
+  for (int64_t part = 0; part < p->parts; part++) {
+    const kept s = kept_at(p->t, p->scratch + (size_t)part * bytes);
+    const int64_t n = part_begin(p, p->t->n, part + 1) - part_begin(p, p->t->n, part);
+    for (int64_t i = 0; i < least(n, s.k); i++) offer(&all, s.keys[i], (int64_t)s.places[i]);
+  }
+  settle(&all);
+  store_row_results(p->t, &p->at, all.places, 0, p->t->k);
+}
+
+/* ---------------------------------------------------------------- the kernel */
 
 static int64_t work_of(const sort_args *t) { return t->n_rows * t->n / ROW_WORK; }
 static int64_t tasks_of(const sort_args *t) { return t->k > 0 ? t->n_rows : 0; }
+static bool wants_few(const sort_args *t) { return t->k < t->n / FEW; }
+
+/* Of each row; 1 where rows are tasks. */
+static int64_t parts_of(const kernel_context *ctx, const sort_args *t) {
+  if (tasks_of(t) >= ctx->n_threads) return 1;
+  const int64_t parts = least(least(ctx->n_threads, MOST_PARTS), t->n / LEAST_PART);
+  return parts > 1 ? parts : 1;
+}
+
+static size_t row_bytes(const sort_args *t) {
+  return wants_few(t) ? kept_bytes(t->k) : room_bytes(t->n, is_long(t->x.type));
+}
+
+static size_t counts_bytes(int64_t parts) { return (size_t)parts * SORT_DIGITS * sizeof(uint32_t); }
+
+static size_t parts_bytes(const sort_args *t, int64_t parts) {
+  if (wants_few(t)) return (size_t)(parts + 1) * kept_bytes(t->k);
+  return row_bytes(t) + counts_bytes(parts);
+}
 
 static size_t sort_scratch(const kernel_context *ctx, const void *args) {
   const sort_args *t = args;
-  return slots_bytes(ctx, tasks_of(t), work_of(t), entry_bytes(t));
+  const int64_t parts = parts_of(ctx, t);
+  return parts > 1 ? kernel_scratch_size(parts_bytes(t, parts))
+                   : slots_bytes(ctx, tasks_of(t), work_of(t), row_bytes(t));
+}
+
+static bool run_parts(const kernel_context *ctx, const sort_args *t, int64_t parts) {
+  char *scratch = ctx->scratch(ctx->pool, parts_bytes(t, parts));
+  if (!scratch) return false;
+  row_parts p = {.t = t, .parts = parts, .scratch = scratch, .room = room_at(scratch, t->n)};
+  for (int64_t row = 0; row < tasks_of(t); row++) {
+    p.at = find_row(t, row);
+    if (wants_few(t))
+      keep_by_parts(ctx, &p);
+    else
+      sort_by_parts(ctx, &p, (uint32_t *)(void *)(scratch + row_bytes(t)));
+  }
+  return true;
 }
 
 static bool sort(const kernel_context *ctx, const void *args) {
   const sort_args *t = args;
-  return run_slots(ctx, tasks_of(t), work_of(t), entry_bytes(t), sort_one, t);
+  const int64_t parts = parts_of(ctx, t);
+  if (parts > 1) return run_parts(ctx, t, parts);
+  return run_slots(ctx, tasks_of(t), work_of(t), row_bytes(t), wants_few(t) ? keep_one : sort_one,
+                   t);
 }
 
 const kernel_desc kernel_sort = {

@@ -1,0 +1,88 @@
+/* Distances, a column of the others' at a time: each lane is a pair of rows. */
+#include "backend/cpu/kernels/distance_kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/features.h"
+
+enum { ROWS = DISTANCE_ROWS, LANES = DISTANCE_LANES, BLOCK = 64 };
+
+/* In as many registers as the target needs. */
+typedef float lanes __attribute__((vector_size(64)));
+typedef int32_t lane_bits __attribute__((vector_size(64)));
+
+/* *sum with another difference; NaN stays. */
+KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *d) {
+  if (norm == DISTANCE_EUCLIDEAN) {
+    *sum += *d * *d;
+    return;
+  }
+  const lanes size = (lanes)((lane_bits)*d & INT32_MAX);
+  if (norm == DISTANCE_SUM) {
+    *sum += size;
+    return;
+  }
+  const lane_bits take = (size > *sum) | (size != size);
+  *sum = (lanes)((take & (lane_bits)size) | (~take & (lane_bits)*sum));
+}
+
+KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *t) {
+  lanes total[ROWS] = {{0}};
+  for (int64_t from = 0; from < t->m; from += BLOCK) {
+    const int64_t end = least(t->m, from + BLOCK);
+    lanes sum[ROWS] = {{0}};
+    for (int64_t k = from; k < end; k++) {
+      lanes b;
+      memcpy(&b, t->b + k * LANES, sizeof b);
+#pragma GCC unroll 4
+      for (int r = 0; r < ROWS; r++) {
+        const lanes d = t->a[r][k] - b;
+        add_difference(norm, &sum[r], &d);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+      if (norm == DISTANCE_LARGEST)
+        add_difference(norm, &total[r], &sum[r]);
+      else
+        total[r] += sum[r];
+    }
+  }
+  memcpy(t->out, total, sizeof total);
+  if (norm == DISTANCE_EUCLIDEAN)
+    for (int i = 0; i < ROWS * LANES; i++) t->out[i] = sqrtf(t->out[i]);
+}
+
+/* A copy for each norm. */
+KERNEL_INLINE void run_any(distance_norm norm, const distance_tile *t) {
+  if (norm == DISTANCE_EUCLIDEAN)
+    run_tile(DISTANCE_EUCLIDEAN, t);
+  else if (norm == DISTANCE_SUM)
+    run_tile(DISTANCE_SUM, t);
+  else
+    run_tile(DISTANCE_LARGEST, t);
+}
+
+static void run_portable(distance_norm norm, const distance_tile *t) { run_any(norm, t); }
+#if KERNEL_X86
+TARGET_AVX2 static void run_avx2(distance_norm norm, const distance_tile *t) { run_any(norm, t); }
+TARGET_AVX512 static void run_avx512(distance_norm norm, const distance_tile *t) {
+  run_any(norm, t);
+}
+#endif
+
+void distance_run_tile(distance_norm norm, const distance_tile *t) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    run_avx512(norm, t);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    run_avx2(norm, t);
+    return;
+  }
+#endif
+  run_portable(norm, t);
+}

@@ -1,0 +1,141 @@
+/* Few words: runs made by insertion, merged two by two. Many: by digits of 8 bits, the lowest first
+ * (LSD radix sort); a digit that all words share costs no more than counting. */
+#include "backend/cpu/kernels/sort_words.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/counts.h"
+
+enum { RUN = 16, MOST_MERGED = 112, DIGIT_BITS = 8 };
+
+static uint32_t high_half(uint64_t word) { return (uint32_t)(word >> 32); }
+
+/* ---------------------------------------------------------------- merging */
+
+/* A word's place in a run is how many go before it: all pairs are compared, none of them by a
+ * branch. */
+static void rank_run(const uint64_t *from, int64_t n, uint64_t *to) {
+  uint32_t keys[RUN], ranks[RUN] = {0};
+  for (int64_t i = 0; i < RUN; i++) keys[i] = i < n ? high_half(from[i]) : UINT32_MAX;
+#pragma GCC unroll 16
+  for (int i = 0; i < RUN; i++) {
+    for (int j = 0; j < i; j++) ranks[j] += keys[i] < keys[j];
+    for (int j = i + 1; j < RUN; j++) ranks[j] += keys[i] <= keys[j];
+  }
+  for (int64_t i = 0; i < n; i++) to[ranks[i]] = from[i];
+}
+
+/* The sorted a and b, which follow each other, as one. */
+static void merge_two(const uint64_t *a, int64_t n_a, int64_t n_b, uint64_t *to) {
+  const uint64_t *end_a = a + n_a, *b = end_a, *end_b = b + n_b;
+  while (a < end_a && b < end_b) {
+    const uint64_t first = *a, second = *b,
+                   take = high_half(second) < high_half(first); /* selected without a branch */
+    *to++ = first ^ ((first ^ second) & (0 - take));
+    a += 1 - take;
+    b += take;
+  }
+  memcpy(to, a, (size_t)(end_a - a) * sizeof *a);
+  memcpy(to + (end_a - a), b, (size_t)(end_b - b) * sizeof *b);
+}
+
+static uint64_t *merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
+  for (int64_t i = 0; i < n; i += RUN) rank_run(a + i, least(RUN, n - i), b + i);
+  uint64_t *swap = a;
+  a = b;
+  b = swap;
+  for (int64_t length = RUN; length < n; length *= 2) {
+    for (int64_t i = 0; i < n; i += 2 * length) {
+      const int64_t n_a = least(length, n - i);
+      merge_two(a + i, n_a, least(length, n - i - n_a), b + i);
+    }
+    swap = a;
+    a = b;
+    b = swap;
+  }
+  return a;
+}
+
+/* ---------------------------------------------------------------- digits */
+
+typedef struct digit_pass {
+  const uint64_t *from;
+  uint64_t *to;
+  int64_t n, parts;
+  int shift;
+  uint32_t *counts; /* (parts, SORT_DIGITS): of a part's words by digit; then where they go */
+} digit_pass;
+
+static int64_t part_begin(const digit_pass *p, int64_t part) {
+  return p->n / p->parts * part + least(part, p->n % p->parts);
+}
+
+static int digit_of(uint64_t word, int shift) { return (int)(word >> shift & (SORT_DIGITS - 1)); }
+
+static void count_parts(void *ctx, int64_t begin, int64_t end) {
+  const digit_pass *p = ctx;
+  for (int64_t part = begin; part < end; part++) {
+    uint32_t *counts = p->counts + part * SORT_DIGITS;
+    memset(counts, 0, SORT_DIGITS * sizeof *counts);
+    const int64_t stop = part_begin(p, part + 1);
+    for (int64_t i = part_begin(p, part); i < stop; i++) counts[digit_of(p->from[i], p->shift)]++;
+  }
+}
+
+static void move_parts(void *ctx, int64_t begin, int64_t end) {
+  const digit_pass *p = ctx;
+  for (int64_t part = begin; part < end; part++) {
+    uint32_t *next = p->counts + part * SORT_DIGITS;
+    const int64_t stop = part_begin(p, part + 1);
+    for (int64_t i = part_begin(p, part); i < stop; i++) {
+      const uint64_t word = p->from[i];
+      p->to[next[digit_of(word, p->shift)]++] = word;
+    }
+  }
+}
+
+/* Counts become places: digit by digit, of each the parts in order. False where all words share a
+ * digit. */
+static bool place_digits(const digit_pass *p) {
+  uint32_t sum = 0;
+  for (int digit = 0; digit < SORT_DIGITS; digit++) {
+    const uint32_t before = sum;
+    for (int64_t part = 0; part < p->parts; part++) {
+      uint32_t *count = &p->counts[part * SORT_DIGITS + digit], n = *count;
+      *count = sum;
+      sum += n;
+    }
+    if (sum - before == p->n) return false;
+  }
+  return true;
+}
+
+static void run_pass(digit_pass *p, const sort_pool *pool, kernel_body body) {
+  if (pool)
+    pool->ctx->parallel_for(pool->ctx->pool, p->parts, 1, body, p);
+  else
+    body(p, 0, 1);
+}
+
+static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
+  uint32_t own[SORT_DIGITS];
+  for (int shift = 32; shift < 64; shift += DIGIT_BITS) {
+    digit_pass p = {.from = a,
+                    .to = b,
+                    .n = n,
+                    .parts = pool ? pool->parts : 1,
+                    .shift = shift,
+                    .counts = pool ? pool->counts : own};
+    run_pass(&p, pool, count_parts);
+    if (!place_digits(&p)) continue;
+    run_pass(&p, pool, move_parts);
+    uint64_t *swap = a;
+    a = b;
+    b = swap;
+  }
+  return a;
+}
+
+uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *p) {
+  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, p);
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/opencl/conv_dots.h"
+#include "backend/opencl/conv_groups.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
@@ -131,36 +132,27 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 }
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
- * integers, by conv_dots.c. By Winograd's method `outputs` is the side of its tiles. */
+ * integers. groups: of work-items. By Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
-} conv_variants[] = {{"product", 0, 0, 0},
-                     {"direct", 0, 0, 0},
-                     {"direct 8x2x16", 8, 2, 16},
-                     {"direct 8x1x16", 8, 1, 16},
-                     {"direct 4x4x16", 4, 4, 16},
-                     {"direct 4x2x16", 4, 2, 16},
-                     {"direct 8x3x8", 8, 3, 8},
-                     {"direct 8x2x8", 8, 2, 8},
-                     {"direct 4x4x8", 4, 4, 8},
-                     {"direct 4x3x8", 4, 3, 8},
-                     {"direct 4x2x8", 4, 2, 8},
-                     {"direct 8x1x1", 8, 1, 1},
-                     {"direct 4x4x1", 4, 4, 1},
-                     {"direct 4x2x1", 4, 2, 1},
-                     {"direct 4x1x1", 4, 1, 1},
-                     {"depthwise", 0, 0, 0},
-                     {"winograd 2", 2, 0, 0},
-                     {"winograd 4", 4, 0, 0},
-                     {"dots", 0, 0, 0}};
+} conv_variants[] = {
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
+    {"dots", 0, 0, 0}, /* conv_dots.c */
+    {"groups", 0, 0, 0} /* conv_groups.c */};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
   CONV_DEPTHWISE = 15,
   CONV_WINOGRAD_2,
   CONV_WINOGRAD_4,
-  CONV_DOTS
+  CONV_DOTS,
+  CONV_GROUPS
 };
 
 static bool is_pointwise(cl_recorder *s, const convolution *v);
@@ -177,6 +169,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
+  if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
@@ -184,8 +177,9 @@ static bool takes_variant(const void *ctx, int i) {
 }
 
 static int variant_by_rule(const conv_choice *c) {
-  static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
-  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, of_tiles[conv_winograd_tile(&c->v->f)]};
+  static const int of_tiles[] = {[0] = CONV_GROUPS, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
+  const int first[] = {CONV_PRODUCT, CONV_DEPTHWISE, of_tiles[conv_winograd_tile(&c->v->f)],
+                       CONV_GROUPS};
   if (c->v->has_dots) return CONV_DOTS;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (takes_variant(c, first[i])) return first[i];
@@ -453,14 +447,14 @@ static bool is_pointwise_dim(const conv_dim *d) {
   return d->kernel == 1 && d->stride == 1 && d->padding == 0;
 }
 
-/* One tap, at its place: a product of matrices, which is faster on CPUs. */
+/* One tap, at its place: a product of matrices. */
 static bool is_pointwise(cl_recorder *s, const convolution *v) {
   dtype t = v->f.x->t.type;
   const gemm g = {.s = s, .f = {.k = v->f.channels}};
   if (is_encoded(v) && !gemm_packed_usable(&g)) return false;
-  return recorder_traits(s)->is_cpu && !v->f.transposed && v->f.groups == 1 && v->f.channels > 0 &&
-         dtype_is_float(t) && t != DTYPE_F64 && is_pointwise_dim(&v->z.d) &&
-         is_pointwise_dim(&v->y.d) && is_pointwise_dim(&v->c.d);
+  return !v->f.transposed && v->f.groups == 1 && v->f.channels > 0 && dtype_is_float(t) &&
+         t != DTYPE_F64 && is_pointwise_dim(&v->z.d) && is_pointwise_dim(&v->y.d) &&
+         is_pointwise_dim(&v->c.d);
 }
 
 /* Of each image, the weight (outputs, channels) by its planes (channels, positions); of images of
@@ -562,6 +556,12 @@ static clave_status run_direct(cl_recorder *s, const node *n, convolution *v) {
   return run_tiles(s, n, v, &p);
 }
 
+static clave_status run_groups(cl_recorder *s, const node *n, convolution *v) {
+  tuning_key k = conv_key(s, v);
+  TRY(provide_weight(s, n, v, 0));
+  return opencl_conv_groups(s, n, &v->f, v->weight, v->weight_type, k);
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
   convolution v = plan_conv(s, f);
@@ -570,6 +570,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (variant == CONV_PRODUCT) return run_pointwise(s, n, &v);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
+  if (variant == CONV_GROUPS) return run_groups(s, n, &v);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);
 }

@@ -109,6 +109,8 @@ def cases():
     yield paged("split_of_some", many, whole((0, 620, 9), (1, 2, 4)), table=long, window=300, **sizes)
     sizes |= {"heads": 20}
     yield paged("one_among_many", many, [*whole((0, 620, 9)), (2, 1)], table=long, **sizes)
+    wide = {"dim": 100, "v_dim": 129, "heads": 6}
+    yield paged("blocks", PROMPTS, [*whole((2, 1, 31)), (20, 0), *whole((1, 3, 13))], cache=I8, window=19, **wide)
     batch = tuple((i,) for i in range(40))
     yield paged("batch", whole(*((i, 0, 3) for i in range(40))), [(3, i) for i in range(40)], pages=40, table=batch)
     yield from isolated()

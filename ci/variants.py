@@ -22,11 +22,12 @@ OPENCL = {
     "conv": (
         "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
         "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1"
-        "|depthwise|winograd 2|winograd 4|dots|planes|lanes",
+        "|depthwise|winograd 2|winograd 4|dots|planes|lanes|groups",
         "conv/",
     ),
+    "conv groups": ("32x64|64x32|16x64|8x128|4x256|1x64|1x256", "conv/"),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
-    "attention": ("block|row", "attention"),
+    "attention": ("block|row|team|groups 16|groups 32|groups 64", "attention"),
     "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
     "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),

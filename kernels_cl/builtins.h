@@ -40,6 +40,7 @@ VECTORS_OF(double)
 #define LONG_MIN (-0x7fffffffffffffffL - 1)
 #define LONG_MAX 0x7fffffffffffffffL
 #define CLK_LOCAL_MEM_FENCE 1
+#define CLK_GLOBAL_MEM_FENCE 2
 #define as_uint(x) __builtin_astype((x), uint)
 #define as_ulong(x) __builtin_astype((x), ulong)
 #define as_long(x) __builtin_astype((x), long)
@@ -163,8 +164,10 @@ CONVERT_FROM(long, 16)
 CONVERT_FROM(float, 16)
 CONVERT_FROM(int, 8)
 CONVERT_FROM(uint, 4)
+CONVERT_FROM(float, 4)
 CONVERT_FROM(uint, 8)
 #ifdef cl_khr_fp64
+CONVERT_FROM(double, 4)
 CONVERT_FROM(double, 16)
 CONVERT(char, 16, double)
 CONVERT(uchar, 16, double)

@@ -1,7 +1,8 @@
-/* Attention: kernels_cl/attention*.cl. Chooses the class of head sizes, and splits the keys where
- * there are few rows. With a cache: rows are stored, then attended to, by one kernel where there is
- * one new row; where a ring has no room for all of them, piece by piece. In pages: token by token
- * where there are few for each sequence, else those that stand together and are of one. */
+/* Attention: kernels_cl/attention*.cl. Chooses the kernel and the class of head sizes, and splits
+ * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
+ * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
+ * token by token where there are few for each sequence, else those that stand together and are of
+ * one. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
@@ -16,10 +17,10 @@ typedef struct attention {
   const attention_paged_form *pages;  /* NULL: the cache is in one piece */
   int64_t skip;
   int64_t items, n_splits;
-  int width, rows; /* rows: of a work-item */
-  bool by_row;     /* attention_row */
-  bool by_token;   /* whose work-items have rows of one token each */
-  bool one_token;  /* attention_token, which stores the new row, too */
+  int shape;       /* of shape_variants */
+  int width, rows; /* rows: of a work-item, or of a group of them */
+  bool by_token;   /* work-items, or groups, have rows of one token each */
+  bool one_token;  /* a kernel stores the one new row, too */
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
@@ -53,23 +54,68 @@ static tuning_key attention_key(const cl_recorder *s, const attention *a) {
   return k;
 }
 
-static const char *const shape_variants[] = {"block", "row"};
+/* A work-item for some rows of one head, or one for a block of them; groups of work-items for few
+ * rows, and for blocks. */
+enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64 };
+static const struct shape_variant {
+  const char *name;
+  int rows; /* of a group's block */
+} shape_variants[] = {[BLOCK] = {"block", 0},
+                      [ROW] = {"row", 0},
+                      [TEAM] = {"team", 0},
+                      [GROUPS_16] = {"groups 16", 16},
+                      [GROUPS_32] = {"groups 32", 32},
+                      [GROUPS_64] = {"groups 64", 64}};
 
-/* A work-item for some rows of one head, or one for a block of them. */
-static bool takes_shape(const void *ctx, int i) {
-  const attention *a = ctx;
-  return i == 0 || (a->width > 1 && max_i64(a->f.head_dim, a->f.v_dim) <= LARGEST_CLASS);
+/* Local memory of attention_groups and attention_team: queries, keys or values, weights, and what
+ * rows share. */
+static bool fits_group(const attention *a, const device_traits *t, int rows) {
+  enum { KEYS = 32, DEPTH = 32, TEAM_KEYS = 64, SIDE = 8 };
+  const int q_max = size_class(a->f.head_dim), keys = rows ? KEYS : TEAM_KEYS;
+  int64_t columns = rows ? (int64_t)(rows + 1) * q_max + DEPTH * (KEYS + 1) + rows * (KEYS + SIDE)
+                         : FEW_ROWS * (q_max + TEAM_KEYS * (SIDE + 2) + SIDE + 1);
+  bool is_wide = a->f.q->t.type == DTYPE_F64;
+  return (uint64_t)(columns * (is_wide ? 8 : 4) + keys * 8) <= t->local_memory;
 }
 
-static bool choose_by_row(cl_recorder *s, const attention *a, bool is_few) {
+/* Sums of a work-item of attention_groups, which have to stay in its registers. */
+static bool fits_registers(const attention *a, int rows) {
+  enum { LARGEST = 32 * 128 };
+  return rows * size_class(a->f.v_dim) <= LARGEST;
+}
+
+typedef struct shape_choice {
+  const attention *a;
+  const device_traits *t;
+} shape_choice;
+
+static bool takes_shape(const void *ctx, int i) {
+  const shape_choice *c = ctx;
+  const int rows = shape_variants[i].rows;
+  if (i == BLOCK) return true;
+  if (max_i64(c->a->f.head_dim, c->a->f.v_dim) > LARGEST_CLASS) return false;
+  if (i == ROW) return c->t->is_cpu;
+  return !c->t->is_cpu && fits_registers(c->a, rows) && fits_group(c->a, c->t, rows);
+}
+
+static int shape_by_rule(const shape_choice *c, bool is_few) {
+  const int64_t rows = c->a->f.share * c->a->f.n_queries;
+  const int wanted[] = {c->t->is_cpu ? ROW : TEAM, GROUPS_32, GROUPS_16};
+  for (size_t i = is_few ? 0 : rows > 16 ? 1 : 2; i < sizeof wanted / sizeof *wanted; i++)
+    if (takes_shape(c, wanted[i])) return wanted[i];
+  return BLOCK;
+}
+
+static int choose_variant(cl_recorder *s, const attention *a, bool is_few) {
   const tuning_key k = attention_key(s, a);
+  const shape_choice ctx = {a, recorder_traits(s)};
   const variants all = {.family = "attention",
                         .rows = shape_variants,
                         .row_size = sizeof *shape_variants,
                         .n = sizeof shape_variants / sizeof *shape_variants,
                         .is_usable = takes_shape,
-                        .ctx = a};
-  return recorder_choose(s, &all, &k, is_few && takes_shape(a, 1)) == 1;
+                        .ctx = &ctx};
+  return recorder_choose(s, &all, &k, shape_by_rule(&ctx, is_few));
 }
 
 static const struct splits_variant {
@@ -84,18 +130,24 @@ static bool takes_splits(const void *ctx, int i) {
   return n <= 1 || n <= ((const attention *)ctx)->f.n_keys / LEAST_KEYS;
 }
 
+/* Whether groups of work-items make what single ones do elsewhere. */
+static bool by_groups(const attention *a) { return a->shape >= TEAM; }
+/* Whether there are few rows, of one token's heads. */
+static bool by_row(const attention *a) { return a->shape == ROW || a->shape == TEAM; }
+
 /* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
  * launch that joins them, for what is done in time as it is. */
 static int64_t splits_by_rule(const cl_recorder *s, const attention *a) {
   const device_traits *t = recorder_traits(s);
-  int64_t items = max_i64(a->items, 1), wanted = (int64_t)t->compute_units * (t->is_cpu ? 1 : 256);
+  int64_t items = max_i64(a->items, 1) * (by_groups(a) ? LOCAL_SIZE : 1),
+          wanted = (int64_t)t->compute_units * (t->is_cpu ? 1 : 256);
   int64_t splits = t->is_cpu ? ceil_div(wanted, items) : wanted / items;
   return max_i64(min_i64(splits, a->f.n_keys / SPLIT_KEYS), 1);
 }
 
 static void choose_splits(cl_recorder *s, attention *a) {
   tuning_key k = attention_key(s, a);
-  tuning_key_text(&k, "by", shape_variants[a->by_row]);
+  tuning_key_text(&k, "by", shape_variants[a->shape].name);
   const variants all = {.family = "attention splits",
                         .rows = splits_variants,
                         .row_size = sizeof *splits_variants,
@@ -113,12 +165,12 @@ static void choose_shape(cl_recorder *s, attention *a) {
   int few = rows_class(f->share);
   bool is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
                          : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
-  a->by_row = choose_by_row(s, a, is_few);
-  a->by_token = a->by_row && a->pages;
-  a->rows = a->by_row ? few : a->width;
+  a->shape = choose_variant(s, a, is_few);
+  a->by_token = by_row(a) && a->pages;
+  a->rows = by_row(a) ? few : by_groups(a) ? shape_variants[a->shape].rows : a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
-  a->one_token = a->cache && a->by_row && count_rows(a) == 1 && rows <= a->rows;
+  a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
 }
 
@@ -188,37 +240,63 @@ static void launch_types(launch *l, const attention *a) {
   launch_define(l, "PAGED", a->pages != NULL);
 }
 
-static clave_status launch_attention(cl_recorder *s, const node *n, const attention *a) {
+static void define_attention(launch *l, const attention *a) {
   const attention_form *f = &a->f;
-  int v_max = size_class(f->v_dim);
   dtype mask_type = f->mask ? f->mask->t.type : DTYPE_BOOL;
+  launch_types(l, a);
+  launch_dtype(l, "MASK_TYPE", mask_type);
+  launch_define(l, "W", a->width);
+  launch_define(l, a->shape >= GROUPS_16 ? "QUERIES" : "ROWS", a->rows);
+  launch_define(l, "BY_TOKEN", a->by_token);
+  launch_define(l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
+  launch_define(l, "CAUSAL", f->causal);
+  launch_define(l, "SOFTCAP", a->cache && a->cache->softcap > 0);
+  launch_define(l, "EMPTY_NAN", f->empty_nan);
+  launch_define(l, "Q_MAX", f->head_dim > LARGEST_CLASS ? 0 : size_class(f->head_dim));
+  launch_define(l, "V_MAX", size_class(f->v_dim));
+  launch_define(l, "SPLIT", a->n_splits > 1);
+  if (f->mask && tensor_numel(&f->mask_view) > INT32_MAX / 2) launch_wide(l);
+}
+
+static void take_token(launch *l, const attention *a) {
+  const attention_params all = arguments_of(a);
+  const attention_cached_form *c = a->cache;
+  if (a->shape == TEAM)
+    launch_args(l, &(attention_team_token_args){.attention = all,
+                                                .new_k = buffer_arg(c->new_k),
+                                                .new_v = buffer_arg(c->new_v),
+                                                .new_k_strides = row_strides(&c->new_k->t),
+                                                .new_v_strides = row_strides(&c->new_v->t)});
+  else
+    launch_args(l, &(attention_token_args){.attention = all,
+                                           .new_k = buffer_arg(c->new_k),
+                                           .new_v = buffer_arg(c->new_v),
+                                           .new_k_strides = row_strides(&c->new_k->t),
+                                           .new_v_strides = row_strides(&c->new_v->t)});
+}
+
+static void take_arguments(launch *l, const attention *a) {
+  const attention_params all = arguments_of(a);
+  if (a->one_token)
+    take_token(l, a);
+  else if (a->shape == BLOCK)
+    launch_args(l, &(attention_args){.attention = all});
+  else if (a->shape == ROW)
+    launch_args(l, &(attention_row_args){.attention = all});
+  else if (a->shape == TEAM)
+    launch_args(l, &(attention_team_args){.attention = all});
+  else
+    launch_args(l, &(attention_groups_args){.attention = all});
+}
+
+static clave_status launch_attention(cl_recorder *s, const node *n, const attention *a) {
   launch l;
   launch_begin(&l, s, n);
-  launch_types(&l, a);
-  launch_dtype(&l, "MASK_TYPE", mask_type);
-  launch_define(&l, "W", a->width);
-  launch_define(&l, "ROWS", a->rows);
-  launch_define(&l, "BY_TOKEN", a->by_token);
-  launch_define(&l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
-  launch_define(&l, "CAUSAL", f->causal);
-  launch_define(&l, "SOFTCAP", a->cache && a->cache->softcap > 0);
-  launch_define(&l, "EMPTY_NAN", f->empty_nan);
-  launch_define(&l, "Q_MAX", f->head_dim > LARGEST_CLASS ? 0 : size_class(f->head_dim));
-  launch_define(&l, "V_MAX", v_max);
-  launch_define(&l, "SPLIT", a->n_splits > 1);
-  if (f->mask && tensor_numel(&f->mask_view) > INT32_MAX / 2) launch_wide(&l);
-  if (a->one_token)
-    launch_args(&l, &(attention_token_args){.attention = arguments_of(a),
-                                            .new_k = buffer_arg(a->cache->new_k),
-                                            .new_v = buffer_arg(a->cache->new_v),
-                                            .new_k_strides = row_strides(&a->cache->new_k->t),
-                                            .new_v_strides = row_strides(&a->cache->new_v->t)});
-  else if (a->by_row)
-    launch_args(&l, &(attention_row_args){.attention = arguments_of(a)});
-  else
-    launch_args(&l, &(attention_args){.attention = arguments_of(a)});
-  size_t local = recorder_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
-  size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(f->v_dim, v_max)},
+  define_attention(&l, a);
+  take_arguments(&l, a);
+  size_t local = recorder_traits(s)->is_cpu ? 1 : LOCAL_SIZE, items = (size_t)a->items,
+         columns = (size_t)(a->shape == BLOCK ? ceil_div(a->f.v_dim, size_class(a->f.v_dim)) : 1);
+  size_t global[3] = {by_groups(a) ? items * local : items, (size_t)a->n_splits, columns},
          locals[3] = {local, 1, 1};
   return launch_run(&l, 3, global, locals);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/opencl/conv_dots.h"
+#include "backend/opencl/conv_groups.h"
 #include "backend/opencl/conv_lanes.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/encoded.h"
@@ -131,8 +132,8 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 }
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
- * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes. By
- * Winograd's method `outputs` is the side of its tiles. */
+ * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes. groups:
+ * of work-items. By Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
@@ -143,7 +144,8 @@ static const struct conv_variant {
     {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
     {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
     {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
-    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0}};
+    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0},
+    {"groups", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
@@ -152,9 +154,10 @@ enum {
   CONV_WINOGRAD_4,
   CONV_DOTS,
   CONV_PLANES,
-  CONV_LANES
+  CONV_LANES,
+  CONV_GROUPS
 };
-_Static_assert(CONV_LANES + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
+_Static_assert(CONV_GROUPS + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -170,6 +173,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f);
   if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
+  if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
@@ -179,8 +183,12 @@ static bool takes_variant(const void *ctx, int i) {
 static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
   const conv_form *f = &c->v->f;
-  const int first[] = {CONV_DEPTHWISE, of_tiles[conv_winograd_tile(f)],
-                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES, CONV_PLANES, CONV_PRODUCT};
+  const int first[] = {CONV_DEPTHWISE,
+                       of_tiles[conv_winograd_tile(f)],
+                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES,
+                       CONV_PLANES,
+                       CONV_PRODUCT,
+                       CONV_GROUPS};
   if (c->v->has_dots) return CONV_DOTS;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (first[i] != CONV_DIRECT && takes_variant(c, first[i])) return first[i];
@@ -505,6 +513,12 @@ static clave_status check_places(const conv_form *f) {
   return NULL;
 }
 
+static clave_status run_groups(cl_recorder *s, const node *n, convolution *v) {
+  tuning_key k = conv_key(s, v);
+  TRY(provide_weight(s, n, v, 0));
+  return opencl_conv_groups(s, n, &v->f, v->weight, v->weight_type, k);
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
   TRY(check_places(f));
@@ -516,6 +530,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
   if (variant == CONV_PLANES) return opencl_planes(s, n, f);
   if (variant == CONV_LANES) return conv_lanes(s, n, f);
+  if (variant == CONV_GROUPS) return run_groups(s, n, &v);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);
 }

@@ -1,5 +1,4 @@
-/* Convolutions with a kernel of one element where it is, which are products of matrices: faster on
- * CPUs than direct sums. */
+/* Convolutions with a kernel of one element where it is, which are products of matrices. */
 #include "backend/opencl/pointwise.h"
 
 #include "backend/opencl/families.h"
@@ -13,9 +12,9 @@ bool pointwise_usable(cl_recorder *s, const conv_form *f) {
   const dtype t = f->x->t.type;
   const gemm g = {.s = s, .f = {.k = f->channels}};
   if (f->weight->t.encoding.kind && !gemm_packed_usable(&g)) return false;
-  return recorder_traits(s)->is_cpu && !f->transposed && f->groups == 1 && f->channels > 0 &&
-         dtype_is_float(t) && t != DTYPE_F64 && is_pointwise_dim(&f->dims[0]) &&
-         is_pointwise_dim(&f->dims[1]) && is_pointwise_dim(&f->dims[2]);
+  return !f->transposed && f->groups == 1 && f->channels > 0 && dtype_is_float(t) &&
+         t != DTYPE_F64 && is_pointwise_dim(&f->dims[0]) && is_pointwise_dim(&f->dims[1]) &&
+         is_pointwise_dim(&f->dims[2]);
 }
 
 static int64_t count_positions(const conv_form *f) {
@@ -86,8 +85,9 @@ static int64_t tile_columns(const cl_recorder *s) {
 }
 
 bool planes_usable(cl_recorder *s, const conv_form *f) {
-  return pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
-         f->weight->is_constant && count_positions(f) >= tile_columns(s) / 2;
+  return recorder_traits(s)->is_cpu && pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 &&
+         f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
+         count_positions(f) >= tile_columns(s) / 2;
 }
 
 /* How it is cut into work-items. */

@@ -44,6 +44,7 @@ def cases():
     yield from hidden_cases()
     yield from cached_cases()
     yield from ring_cases()
+    yield from block_cases()
 
 
 def special_cases():
@@ -253,3 +254,22 @@ def ring_cases():
     yield cached("ring_i8", (20, 0), (1, 20), rows=6, window=4, cache=I8)
     yield cached("ring_f16", (20, 0), (1, 20), F16, rows=6, window=4, softcap=2.0)
     yield cached("ring_share", (20, 0), (3, 20), rows=9, window=4, heads=5, kv=1, batch=2)
+
+
+def block_cases():
+    """More rows than a block of them, and more keys and columns; of several heads that share keys."""
+    tol = {"rtol": 2e-5, "atol": 2e-5}
+    grouped = lambda q, k, v: attention(q, k, v, is_causal=True, enable_gqa=True)
+    yield Case("blocks_causal", grouped, qkv(F32, 1, 6, 2, queries=75, keys=75, dim=64), **tol)
+    yield Case("blocks_few_rows", grouped, qkv(F32, 2, 10, 2, queries=3, keys=40, dim=36), **tol)
+    for dtype in (F32, F16, F64):
+        tol = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+        masked = lambda q, k, v, m: attention(q, k, v, m)
+        sizes = qkv(dtype, 1, 2, queries=67, keys=70, dim=130, v_dim=250)
+        yield Case(f"blocks_wide_{name_of(dtype)}", masked, [*sizes, T((1, 2, 67, 70), dtype, -3, 3)], **tol)
+    hidden = [*qkv(BF16, 1, 3, queries=33, keys=290, dim=100, v_dim=37), T((33, 290), BOOL)]
+    yield Case("blocks_hidden", lambda q, k, v, m: attention(q, k, v, m), hidden, **tol)
+    yield cached("blocks", (70, 0), (40, 70), rows=120, dim=64, heads=6)
+    yield cached("blocks_i8", (70, 0), (17, 70), rows=90, dim=100, v_dim=128, cache=I8, heads=6, softcap=1.5)
+    yield cached("blocks_ring", (90, 3), (45, 93), rows=70, window=36, dim=33, batch=2)
+    yield cached("team", (70, 0), (1, 70), F16, rows=80, dim=130, v_dim=250, heads=8, kv=1, softcap=1.5)

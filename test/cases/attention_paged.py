@@ -101,7 +101,7 @@ def cases():
     yield paged("scattered", PROMPTS, [(34, 2), (21, 0), (33, 2), (3, 1), (20, 0), (35, 2)])
     yield paged("written_again", PROMPTS, whole((0, 5, 3), (2, 0, 40)), window=4)
     yield paged("moved", PROMPTS, TOKENS, after=((6, 2, 0), (8, 0, 0), (5, 1, 4), (6, 7, -1)), window=1)
-    yield paged("wide", PROMPTS, TOKENS, rows=32, table=((2, 0), (1, 1), (5, 4), (2, 3)))
+    yield paged("wide", PROMPTS, TOKENS, rows=32, table=((2, 0), (1, 1), (5, 4), (6, 3)))
     long = (tuple(range(40, 0, -1)), (41,) * 40, (42, *[0] * 39))
     many, sizes = whole((0, 0, 620), (1, 0, 2)), {"heads": 2, "kv": 1, "dim": 16, "pages": 43}
     yield paged("split", many, [(620, 0), (2, 1)], table=long, **sizes)
@@ -109,6 +109,8 @@ def cases():
     yield paged("split_of_some", many, whole((0, 620, 9), (1, 2, 4)), table=long, window=300, **sizes)
     sizes |= {"heads": 20}
     yield paged("one_among_many", many, [*whole((0, 620, 9)), (2, 1)], table=long, **sizes)
+    wide = {"dim": 100, "v_dim": 129, "heads": 6}
+    yield paged("blocks", PROMPTS, [*whole((2, 1, 31)), (20, 0), *whole((1, 3, 13))], cache=I8, window=19, **wide)
     batch = tuple((i,) for i in range(40))
     yield paged("batch", whole(*((i, 0, 3) for i in range(40))), [(3, i) for i in range(40)], pages=40, table=batch)
     yield from isolated()

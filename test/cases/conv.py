@@ -12,15 +12,18 @@ PLANES = {  # x, weight, arguments
     "pointwise": ((2, 7, 5, 6), (9, 7, 1, 1), {}), "grouped": ((2, 6, 7, 7), (4, 3, 3, 3), {"groups": 2}), "depthwise": ((2, 6, 9, 8), (6, 1, 3, 3), {"groups": 6, "padding": 1}),
     "depth_multiplier": ((1, 3, 7, 7), (6, 1, 3, 3), {"groups": 3, "stride": 2}), "same": ((1, 3, 8, 7), (4, 3, 3, 3), {"padding": "same"}), "valid": ((1, 3, 8, 7), (4, 3, 3, 3), {"padding": "valid"}),
     "whole": ((2, 3, 5, 4), (6, 3, 5, 4), {}), "one": ((1, 1, 1, 1), (1, 1, 1, 1), {}), "wide": ((1, 16, 14, 14), (33, 16, 3, 3), {"padding": 1}),
+    "blocks": ((1, 40, 19, 23), (70, 40, 3, 3), {"padding": 1, "stride": (1, 2)}), "blocks_grouped": ((2, 44, 9, 20), (40, 22, 3, 3), {"groups": 2, "dilation": (2, 1)}), "blocks_depthwise": ((1, 3, 35, 40), (6, 1, 7, 7), {"groups": 3, "padding": 3, "stride": 2}),
     "pointwise_few": ((2, 20, 3, 17), (5, 20, 1, 1), {}), "pointwise_deep": ((1, 300, 4, 5), (11, 300, 1, 1), {}), "squeezed": ((3, 37, 1, 1), (29, 37, 1, 1), {}), "squeezed_many": ((17, 20, 1, 1), (9, 20, 1, 1), {}),
 }  # fmt: skip
 LINES = {
     "plain": ((2, 3, 19), (5, 3, 4), {}), "strided": ((1, 3, 20), (4, 3, 3), {"stride": 2, "padding": 1}), "dilated": ((2, 2, 21), (3, 2, 3), {"dilation": 3}),
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
+    "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}),
 }  # fmt: skip
 VOLUMES = {
     "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),
     "depthwise": ((2, 3, 4, 5, 18), (6, 1, 3, 3, 3), {"groups": 3, "padding": 1}), "pointwise": ((1, 5, 3, 4, 5), (9, 5, 1, 1, 1), {}), "same": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 4), {"padding": "same"}),
+    "blocks": ((1, 20, 5, 9, 10), (33, 20, 3, 3, 3), {"padding": 1, "stride": (1, 1, 2)}),
 }  # fmt: skip
 # Of every stride and dilation that share a divisor or not; a stride beyond the kernel leaves outputs that are the bias alone.
 TRANSPOSED = {

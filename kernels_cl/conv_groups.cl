@@ -1,0 +1,251 @@
+/* out[n, o, z, y, x] = bias[o] + sum over c, h, i, j of weight[o, c, h, i, j] *
+ *     x[n, c, z sz - pz + h dz, y sy - py + i dy, x sx - px + j dx], cells around x being 0
+ * Convolution in float for devices with many work-items, from x as it lies. A group of WORKERS
+ * makes BLOCK_OUTPUTS channels by a tile of LANES * POSITIONS cells of one slice: the inputs that
+ * the tile sees, and the weights, are staged through local memory, some channels at a time. A
+ * work-item makes OUTPUTS neighbouring channels by POSITIONS cells, LANES apart, so that neighbours
+ * load and store neighbours: OUTPUTS + POSITIONS loads from local memory for OUTPUTS * POSITIONS
+ * products. What is staged at once is summed on its own, which keeps rounding errors small.
+ * conv_groups_depthwise: one channel, whose inputs are staged once for all of its outputs. */
+#include "quads.h"
+#ifndef X_TYPE
+#define X_TYPE F32
+#endif
+#ifndef W_TYPE
+#define W_TYPE X_TYPE
+#endif
+#ifndef HAS_BIAS
+#define HAS_BIAS 1
+#endif
+#ifndef OUTPUTS
+#define OUTPUTS 8
+#endif
+#ifndef LANES
+#define LANES 16
+#endif
+#ifndef POSITIONS
+#define POSITIONS 4
+#endif
+#define WORKERS 64
+#define BLOCK_OUTPUTS (WORKERS / LANES * OUTPUTS)
+#define PITCH (BLOCK_OUTPUTS + 1) /* neighbouring taps are in different banks */
+#define QUADS (OUTPUTS / 4)
+#define SHARERS 16 /* work-items that read neighbouring weights */
+#define WORKER ((int)get_local_id(0))
+#define EACH_POSITION _Pragma("unroll") for (int p = 0; p < POSITIONS; p++)
+#define EACH_QUAD _Pragma("unroll") for (int q = 0; q < QUADS; q++)
+
+/* The kernel, and how it goes over x. */
+#define KERNEL_PARAMS                                                                            \
+  const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z,                \
+      const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x, \
+      const int dilation_z, const int dilation_y, const int dilation_x
+/* x and out, a tile of out, and the rows and columns of x that one sees. */
+#define VOLUMES_PARAMS                                                                         \
+  const int groups, const int n_outputs, const int channels, const int in_depth,               \
+      const int in_rows, const int in_columns, const int out_depth, const int out_rows,        \
+      const int out_columns, const int tile_rows, const int tile_columns, const int seen_rows, \
+      const int seen_columns
+
+/* Where a tile lies in out. */
+typedef struct place {
+  index_t image;
+  int z, y, x;
+} place;
+static inline place find_place(index_t item, int out_depth, int out_rows, int out_columns,
+                               int tile_rows, int tile_columns) {
+  const int across = (out_columns + tile_columns - 1) / tile_columns,
+            down = (out_rows + tile_rows - 1) / tile_rows;
+  const index_t slice = item / (across * down);
+  const int tile = (int)(item % (across * down));
+  return (place){slice / out_depth, (int)(slice % out_depth), tile / across * tile_rows,
+                 tile % across * tile_columns};
+}
+
+/* Rows of `columns` cells from (y, column) of a plane on, `rows` of each of some planes, of
+ * in_rows x in_columns and `step` apart. */
+static inline void stage_cells(__local real *cells, const __global STORAGE(X_TYPE) * x,
+                               index_t step, int planes, int rows, int columns, int y, int column,
+                               int in_rows, int in_columns) {
+  const int skip_rows = WORKERS / columns, skip = WORKERS % columns;
+  int row = WORKER / columns, k = WORKER % columns;
+  for (int e = WORKER; e < planes * rows * columns; e += WORKERS) {
+    const int at_y = y + row % rows, at = column + k;
+    const bool inside = at_y >= 0 && at_y < in_rows && at >= 0 && at < in_columns;
+    cells[e] =
+        inside ? LOAD(X_TYPE, x, row / rows * step + (index_t)at_y * in_columns + at) : (real)0;
+    row += skip_rows;
+    k += skip;
+    if (k >= columns) {
+      k -= columns;
+      row++;
+    }
+  }
+}
+
+/* Weights of `planes` channels, `volume` apart, of n outputs, `step` apart: (planes * taps, PITCH);
+ * zeros for outputs that are not there. */
+static inline void stage_weights(__local real *factors, const __global STORAGE(W_TYPE) * weight,
+                                 index_t step, int planes, int taps, int volume, int n) {
+  for (int k = WORKER % SHARERS; k < planes * taps; k += SHARERS) {
+    const __global STORAGE(W_TYPE) *from = weight + k / taps * volume + k % taps;
+    for (int o = WORKER / SHARERS; o < BLOCK_OUTPUTS; o += WORKERS / SHARERS)
+      factors[k * PITCH + o] = o < n ? LOAD(W_TYPE, from, o * step) : (real)0;
+  }
+}
+
+/* Where a work-item's positions begin among the staged cells. */
+static inline void find_bases(int base[POSITIONS], int lane, int tile_columns, int row_step,
+                              int stride_x) {
+  EACH_POSITION {
+    const int at = lane + p * LANES;
+    base[p] = at / tile_columns * row_step + at % tile_columns * stride_x;
+  }
+}
+
+/* sums += the staged channels; factors: of the work-item's first output. */
+static inline void add_channels(real4 sums[POSITIONS][QUADS], const __local real *cells,
+                                const __local real *factors, const int base[POSITIONS], int planes,
+                                int plane, int columns, int kernel_y, int kernel_x, int dilation_y,
+                                int dilation_x) {
+  for (int c = 0; c < planes; c++)
+    for (int i = 0; i < kernel_y; i++) {
+      const __local real *in = cells + c * plane + i * dilation_y * columns;
+      for (int j = 0; j < kernel_x; j++, in += dilation_x, factors += PITCH) {
+        real4 four[QUADS];
+        EACH_QUAD four[q] = vload4(q, factors);
+        EACH_POSITION {
+          const real4 value = (real4)in[base[p]];
+          EACH_QUAD sums[p][q] = fma(four[q], value, sums[p][q]);
+        }
+      }
+    }
+}
+
+/* A work-item's cells of out: of channels from `channel` on, of which `n` are of the group. */
+typedef struct target {
+  place at;
+  int lane, n;
+  index_t channel;
+} target;
+static inline void store_outputs(__global STORAGE(X_TYPE) * out,
+                                 const __global STORAGE(X_TYPE) * bias, const target *t,
+                                 real4 total[POSITIONS][QUADS], index_t all_channels, int out_depth,
+                                 int out_rows, int out_columns, int tile_columns) {
+  const index_t plane = (index_t)out_rows * out_columns;
+  EACH_POSITION EACH_QUAD {
+    const int at = t->lane + p * LANES, y = t->at.y + at / tile_columns,
+              x = t->at.x + at % tile_columns;
+    real lanes[4];
+    vstore4(total[p][q], 0, lanes);
+    for (int l = 0; l < 4 && y < out_rows && x < out_columns; l++) {
+      const index_t channel = t->channel + 4 * q + l;
+      if (4 * q + l >= t->n) break;
+      const index_t cell = ((t->at.image * all_channels + channel) * out_depth + t->at.z) * plane +
+                           (index_t)y * out_columns + x;
+      STORE(X_TYPE, out, cell, lanes[l] + (HAS_BIAS ? LOAD(X_TYPE, bias, channel) : (real)0));
+      EPILOGUE(out + cell, cell, 1);
+    }
+  }
+}
+
+/* Groups of work-items: tiles, blocks of outputs, groups of channels. x: (images, groups *
+ * channels, in...), weight: (groups * n_outputs, channels, kernel...). cells: (some,
+ * seen_rows, seen_columns), factors: (some * kernel_y * kernel_x, PITCH). */
+__kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                          const __global STORAGE(W_TYPE) * weight, const long weight_offset,
+                          const __global STORAGE(X_TYPE) * bias, const long bias_offset,
+                          __global STORAGE(X_TYPE) * out, const long out_offset, const int some,
+                          VOLUMES_PARAMS, KERNEL_PARAMS, __local real *cells,
+                          __local real *factors) {
+  const place at = find_place((index_t)get_group_id(0), out_depth, out_rows, out_columns, tile_rows,
+                              tile_columns);
+  const int first = (int)get_group_id(1) * BLOCK_OUTPUTS, mine = WORKER / LANES * OUTPUTS,
+            taps = kernel_y * kernel_x, volume = kernel_z * taps, plane = seen_rows * seen_columns;
+  const index_t group = (index_t)get_group_id(2), in_plane = (index_t)in_rows * in_columns,
+                step = in_depth * in_plane;
+  const target t = {at, WORKER % LANES, n_outputs - first - mine, group * n_outputs + first + mine};
+  x += x_offset + (at.image * groups + group) * channels * step;
+  weight += weight_offset + (group * n_outputs + first) * channels * volume;
+  int base[POSITIONS];
+  find_bases(base, t.lane, tile_columns, stride_y * seen_columns, stride_x);
+  real4 total[POSITIONS][QUADS];
+  EACH_POSITION EACH_QUAD total[p][q] = (real4)0;
+  for (int h = 0; h < kernel_z; h++) {
+    const int z = at.z * stride_z - pad_z + h * dilation_z;
+    for (int c = 0; c < channels && z >= 0 && z < in_depth; c += some) {
+      const int planes = min(some, channels - c);
+      stage_cells(cells, x + c * step + z * in_plane, step, planes, seen_rows, seen_columns,
+                  at.y * stride_y - pad_y, at.x * stride_x - pad_x, in_rows, in_columns);
+      stage_weights(factors, weight + (index_t)c * volume + h * taps, (index_t)channels * volume,
+                    planes, taps, volume, n_outputs - first);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      real4 sums[POSITIONS][QUADS];
+      EACH_POSITION EACH_QUAD sums[p][q] = (real4)0;
+      add_channels(sums, cells, factors + mine, base, planes, plane, seen_columns, kernel_y,
+                   kernel_x, dilation_y, dilation_x);
+      EACH_POSITION EACH_QUAD total[p][q] += sums[p][q];
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+  }
+  store_outputs(out + out_offset, bias + bias_offset, &t, total, (index_t)groups * n_outputs,
+                out_depth, out_rows, out_columns, tile_columns);
+}
+
+/* The work-item's position p of one output: all taps of the staged slices, those that lie outside
+ * of x being 0 there. */
+static inline real sum_taps(const __local real *cells, const __global STORAGE(W_TYPE) * weight,
+                            int slices, int plane, int columns, int kernel_y, int kernel_x,
+                            int dilation_y, int dilation_x) {
+  real sum = 0;
+  for (int h = 0; h < slices; h++)
+    for (int i = 0; i < kernel_y; i++) {
+      const __local real *in = cells + h * plane + i * dilation_y * columns;
+      for (int j = 0; j < kernel_x; j++, in += dilation_x, weight++)
+        sum = fma(LOAD(W_TYPE, weight, 0), *in, sum);
+    }
+  return sum;
+}
+
+/* Groups of work-items: tiles, (none), channels. cells: (kernel_z, seen_rows, seen_columns). LANES
+ * is WORKERS. */
+__kernel void conv_groups_depthwise(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                                    const __global STORAGE(W_TYPE) * weight,
+                                    const long weight_offset, const __global STORAGE(X_TYPE) * bias,
+                                    const long bias_offset, __global STORAGE(X_TYPE) * out,
+                                    const long out_offset, VOLUMES_PARAMS, KERNEL_PARAMS,
+                                    __local real *cells) {
+  const place at = find_place((index_t)get_group_id(0), out_depth, out_rows, out_columns, tile_rows,
+                              tile_columns);
+  const int volume = kernel_z * kernel_y * kernel_x, plane = seen_rows * seen_columns;
+  const index_t channel = (index_t)get_group_id(2), in_plane = (index_t)in_rows * in_columns,
+                out_plane = (index_t)out_rows * out_columns;
+  x += x_offset + (at.image * groups + channel) * in_depth * in_plane;
+  for (int h = 0; h < kernel_z; h++) {
+    const int z = at.z * stride_z - pad_z + h * dilation_z;
+    const bool inside = z >= 0 && z < in_depth;
+    stage_cells(cells + h * plane, inside ? x + z * in_plane : x, 0, 1, seen_rows, seen_columns,
+                at.y * stride_y - pad_y, at.x * stride_x - pad_x, inside ? in_rows : 0, in_columns);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  int base[POSITIONS];
+  find_bases(base, WORKER, tile_columns, stride_y * seen_columns, stride_x);
+  for (int o = 0; o < n_outputs; o++) {
+    const index_t output = channel * n_outputs + o;
+    const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + output) : (real)0;
+    EACH_POSITION {
+      const int k = WORKER + p * LANES, y = at.y + k / tile_columns,
+                column = at.x + k % tile_columns;
+      if (y < out_rows && column < out_columns) {
+        const real sum =
+            sum_taps(cells + base[p], weight + weight_offset + output * volume, kernel_z, plane,
+                     seen_columns, kernel_y, kernel_x, dilation_y, dilation_x);
+        const index_t cell =
+            ((at.image * groups * n_outputs + output) * out_depth + at.z) * out_plane +
+            (index_t)y * out_columns + column;
+        STORE(X_TYPE, out + out_offset, cell, sum + shift);
+        EPILOGUE(out + out_offset + cell, cell, 1);
+      }
+    }
+  }
+}

@@ -169,7 +169,7 @@ struct cl_device {
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
-  asm_state assembly[4]; /* instructions of assembly.c's table. Under `lock` */
+  asm_state assembly[7]; /* instructions of assembly.c's table. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a

@@ -183,6 +183,10 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   t->max_local = largest_group(cl, e->id);
   t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
   t->max_alloc = i->max_alloc;
+  if (device_uint(cl, e->id, CL_DEVICE_IMAGE_SUPPORT))
+    t->image_words = device_number(cl, e->id, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t));
+  t->reads_images = quirk_images(i->platform);
+  t->shares_badly = quirk_local(i->platform, i->name);
   uint64_t single = device_ulong(cl, e->id, CL_DEVICE_SINGLE_FP_CONFIG);
   e->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
 }

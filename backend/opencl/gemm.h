@@ -19,6 +19,8 @@ typedef struct gemm {
 typedef enum gemm_kind {
   GEMM_TILE,         /* matmul.cl: any dtype, any strides */
   GEMM_LOCAL,        /* gemm_local.cl: float, GPU */
+  GEMM_DIRECT,       /* gemm_direct.cl: float, GPU, a constant b */
+  GEMM_IMAGE,        /* the same, b as an image */
   GEMM_MMA,          /* gemm_mma.cl: F16 or BF16, or rounded to it, GPU */
   GEMM_PACKED,       /* gemm.cl: float, CPU */
   GEMM_PANELS,       /* gemm_panels.cl: float, CPU, few rows of a and a constant b */
@@ -44,6 +46,7 @@ void gemm_begin(launch *l, const gemm *g);
 void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 /* The arguments of matmul, gemv_rows and gemv_columns. */
 gemm_params gemm_operands(const gemm *g);
+gemm_params gemm_operands_of(const gemm *g, arg_buffer b); /* with another b */
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
 int64_t gemm_tile_rows(const gemm *g);                  /* of a group of work-items */
@@ -56,6 +59,11 @@ bool gemm_local_is_better(const gemm *g);           /* than gemm_tile, by rule *
 bool gemm_local_takes(const gemm *g, int64_t tile); /* rows and columns of a tile */
 void gemm_define_orders(launch *l, const gemm *g);  /* which axis that is */
 clave_status gemm_local(const gemm *g) STATUS_CHECK;
+/* gemm_direct.c: a constant b, without local memory. */
+bool gemm_direct_usable(const gemm *g);
+bool gemm_image_usable(const gemm *g); /* b as an image */
+clave_status gemm_direct(const gemm *g) STATUS_CHECK;
+clave_status gemm_image(const gemm *g) STATUS_CHECK;
 /* gemm_mma.c */
 /* Sets g->mma: MMA_NONE where there is no instruction for these operands, or it may not round. */
 clave_status gemm_choose_mma(gemm *g) STATUS_CHECK;
@@ -63,6 +71,7 @@ bool gemm_mma_takes(const gemm *g, int64_t tile);
 clave_status gemm_mma(const gemm *g) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
+bool gemm_has_one_b(const gemm *g);  /* for all batches */
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;

@@ -40,6 +40,9 @@ static gemm_kind choose(const gemm *g) {
   if (g->mma == MMA_PTX && gemm_local_is_better(g)) return GEMM_MMA;
   if (clblast_is_better(g)) return GEMM_CLBLAST;
   if (gemm_packed_usable(g)) return GEMM_PACKED;
+  const device_traits *t = recorder_traits(g->s);
+  if (t->reads_images && gemm_image_usable(g)) return GEMM_IMAGE;
+  if (t->shares_badly && gemm_direct_usable(g)) return GEMM_DIRECT;
   return gemm_local_is_better(g) ? GEMM_LOCAL : GEMM_TILE;
 }
 
@@ -69,6 +72,14 @@ static const struct gemm_variant {
                      {"local", GEMM_LOCAL, 0},
                      {"local 64", GEMM_LOCAL, 64},
                      {"local 128", GEMM_LOCAL, 128},
+                     {"direct", GEMM_DIRECT, 0},
+                     {"direct 2", GEMM_DIRECT, 2},
+                     {"direct 4", GEMM_DIRECT, 4},
+                     {"direct 8", GEMM_DIRECT, 8},
+                     {"image", GEMM_IMAGE, 0},
+                     {"image 2", GEMM_IMAGE, 2},
+                     {"image 4", GEMM_IMAGE, 4},
+                     {"image 8", GEMM_IMAGE, 8},
                      {"mma", GEMM_MMA, 0},
                      {"mma 64", GEMM_MMA, 64},
                      {"mma 128", GEMM_MMA, 128},
@@ -94,6 +105,10 @@ static bool variant_is_usable(const void *ctx, int i) {
       return gemm_panels_usable(g) && gemm_panels_takes(g, v->each);
     case GEMM_LOCAL:
       return gemm_local_usable(g) && (!v->each || gemm_local_takes(g, v->each));
+    case GEMM_DIRECT:
+      return gemm_direct_usable(g);
+    case GEMM_IMAGE:
+      return gemm_image_usable(g);
     case GEMM_MMA:
       return g->mma != MMA_NONE && (!v->each || gemm_mma_takes(g, v->each));
     case GEMM_COLUMNS:
@@ -143,6 +158,7 @@ clave_status gemm_record(const gemm *g) {
       [GEMM_TILE] = gemm_tile,           [GEMM_LOCAL] = gemm_local,
       [GEMM_PACKED] = gemm_packed,       [GEMM_PANELS] = gemm_panels,
       [GEMM_ENCODED] = gemm_encoded,     [GEMM_MMA] = gemm_mma,
+      [GEMM_DIRECT] = gemm_direct,       [GEMM_IMAGE] = gemm_image,
       [GEMM_ROWS] = gemm_rows,           [GEMM_COLUMNS] = gemm_columns,
       [GEMM_ROW_LANES] = gemm_row_lanes, [GEMM_COLUMN_LANES] = gemm_column_lanes,
       [GEMM_CLBLAST] = gemm_clblast};

@@ -61,7 +61,11 @@ typedef struct device_traits {
   size_t max_local;      /* work-items of a group; >= LOCAL_SIZE unless is_cpu */
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;
+  uint64_t image_words; /* of 16 bytes, of an image of a buffer; 0: there are no images */
+  bool reads_images;    /* constants as images: faster than as buffers */
+  bool shares_badly;    /* local memory is as slow as any other */
 } device_traits;
+enum { IMAGE_WORD = 16 };
 const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
@@ -111,7 +115,8 @@ typedef enum form_kind {
   FORM_GEMM_PAIRS,
   FORM_CONV,
   FORM_CONV_DOTS,
-  FORM_WINOGRAD
+  FORM_WINOGRAD,
+  FORM_GEMM_WORDS
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;

@@ -91,6 +91,7 @@ def replay_variants(r):
     bits, on the CPU backend; which by the commit. --all: every one."""
     named = [(f, v, cases) for f, (names, cases) in variants.OPENCL.items() for v in names if v != "rule"]
     tables = [(c, *row) for c in classes.MAIN for row in named]
+    asm = lambda variant: {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
     tables.sort(key=lambda t: zlib.crc32(f"{r.turn} {t}".encode()))
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
@@ -99,7 +100,9 @@ def replay_variants(r):
     for c, family, variant, cases in tables if r.everything else tables[:1]:
         share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
-        with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env) as env:
+        with variants.forced(
+            ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env | asm(variant)
+        ) as env:
             job = replay_job(r, "opencl", *only, env=env, note=f"{c.name}, {family}: {variant}")
             r.run_all([job], timeout=3000)
     some = ("0", "--part", "0/1") if r.everything else ("2", "--part", "0/40")

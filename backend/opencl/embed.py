@@ -4,9 +4,9 @@ kernel_args.h: a struct of each kernel's arguments.
 
 A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, no
 two kernels of a name. Its parameters end with the next line that ends with `) {`, a kernel at the next line that is a
-brace: sources.c cuts it out so. A pointer `x` to global
-memory is followed by the `long x_offset` of its element 0: one argument; a `__read_only image1d_buffer_t` is one, too. A macro `NAME_PARAMS` among the parameters is
-a group of them, a struct of its own that several kernels can share. Standard library only.
+brace: sources.c cuts it out so. A pointer `x` to global memory is followed by the `long x_offset` of its element 0:
+one argument; a `__read_only image1d_buffer_t` is one, too. A macro `NAME_PARAMS` among the parameters is a group of
+them, a struct of its own that several kernels can share. Standard library only.
 """
 
 import argparse

@@ -20,7 +20,8 @@ from ci import variants
 
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-TILES = [("local 64", "0"), ("local 128", "0"), ("mma 64", "mma_local"), ("mma 128", "mma_local")]
+TILES = [("local 64", "0"), ("local 128", "0"), ("direct", "0"), ("image", "0")]
+BLOCKS = [("mma 64", "mma_local"), ("mma 128", "mma_local")]  # of 16 bits
 ROWS = ("row lanes", "row lanes 16", "row lanes 64")
 COLUMNS = ("column lanes", "column lanes 4", "column lanes 16")
 SUBGROUPS = any("subgroups" in d["extensions"] for d in clave.devices())
@@ -74,12 +75,13 @@ def check(module, x, got, change=lambda v: v):
         assert ((g.double() - w).abs() <= allowed).all()
 
 
-@pytest.mark.by_turn(24)
+@pytest.mark.by_turn(60)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", [F32, F16, BF16])
-@pytest.mark.parametrize("variant, asm", TILES)
+@pytest.mark.parametrize(
+    "variant, asm, dtype",
+    [(*row, d) for row in TILES for d in (F32, F16, BF16)] + [(*row, d) for row in BLOCKS for d in (F16, BF16)],
+)
 def test_tiles(variant, asm, dtype, size, tmp_path):
-    """The blocks of an instruction are of 16 bits: those of f32 are left to the others in strict precision."""
     torch.manual_seed(0)
     m, k, n = size
     module, x = Products(k, n, dtype), torch.randn(m, k).to(dtype)
@@ -88,7 +90,7 @@ def test_tiles(variant, asm, dtype, size, tmp_path):
     check(module, x, got)
 
 
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(8)
 @pytest.mark.parametrize("variant", ["mma 64", "mma 128"])
 def test_blocks_of_rounded_floats(variant, tmp_path):
     """In fast precision operands of f32 are rounded to BF16."""
@@ -101,7 +103,13 @@ def test_blocks_of_rounded_floats(variant, tmp_path):
     assert (got[0].double() - rounded[0]).abs().max() < 1e-4 < (got[0].double() - strict[0]).abs().max()
 
 
-@pytest.mark.by_turn(12)
+def test_blocks_round_nothing_in_strict_precision(tmp_path):
+    module, x = Products(40, 70, F32), torch.randn(66, 40)
+    got, _ = run(clave.export(module, (x,), verify=False), x, tmp_path, "mma", {"CLAVE_ASM": "mma_local"})
+    check(module, x, got)
+
+
+@pytest.mark.by_turn(60)
 @pytest.mark.parametrize("m", [1, 3, 7])
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("by_rows, by_columns", list(zip(ROWS, COLUMNS, strict=True)))
@@ -114,6 +122,7 @@ def test_few_rows(by_rows, by_columns, dtype, m, tmp_path):
             check(module, x, run(program, x, tmp_path, variant, {})[0])
 
 
+@pytest.mark.by_turn(8)
 @pytest.mark.parametrize("wrong", ["no_such_function(", "c[i] = 1 + fma("])
 def test_an_instruction_that_is_wrong(wrong, tmp_path):
     """The probe finds it, so that other kernels run."""
@@ -129,6 +138,7 @@ def test_an_instruction_that_is_wrong(wrong, tmp_path):
     check(module, x, got)
 
 
+@pytest.mark.by_turn(3)
 @pytest.mark.skipif(not SUBGROUPS, reason="no device has sub-groups")
 @pytest.mark.parametrize("function", ["sub_group_reduce_add", "sub_group_reduce_max", "no_such_function"])
 def test_sums_of_subgroups(function, tmp_path):

@@ -100,6 +100,7 @@ def replay_variants(r):
     """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
     bits, on the CPU backend; which by the commit. --all: every one."""
     tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
+    asm = lambda variant: {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
         with variants.forced(ROOT / r.build / "clave", "cpu", [("conv", variant)], r.env) as env:
@@ -107,7 +108,9 @@ def replay_variants(r):
     for c, family, variant, cases in tables if r.everything else tables[:1]:
         share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
-        with variants.forced(ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env) as env:
+        with variants.forced(
+            ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env | asm(variant)
+        ) as env:
             job = replay_job(r, "opencl", *only, env=env, note=f"{c.name}, {family}: {variant}")
             r.run_all([job], timeout=3000)
     some = ("0", "--part", "0/1") if r.everything else ("2", "--part", "0/40")

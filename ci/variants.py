@@ -14,7 +14,9 @@ FAST = "fast"
 OPENCL = {
     "matmul": (
         "tile|packed|packed 32|packed 64|packed 256|panels|panels 4|panels 8|panels 16|rows|rows 4|rows 16|rows 64"
-        "|columns|columns 64|columns 256|columns 1024|clblast",
+        "|columns|columns 64|columns 256|columns 1024|clblast|local|local 64|local 128"
+        "|direct|direct 2|direct 4|direct 8|image|image 2|image 4|image 8"
+        "|mma|mma 64|mma 128|row lanes|row lanes 16|row lanes 64|column lanes|column lanes 4|column lanes 16",
         "matmul/",
     ),
     "encoded matmul": ("dots|codes|packed|few|tiles", "encoded/"),

@@ -22,7 +22,8 @@ const variable all_variables[] = {
      "wrong results are an error, not replaced by the CPU backend's"},
     {"CLAVE_ASM", "0|NAME",
      "0: kernels use no instructions that only some devices have; or the only one that they may: "
-     "avx512_vnni, avx_vnni, avx512_bf16, cl_khr_integer_dot_product"},
+     "avx512_vnni, avx_vnni, avx512_bf16, cl_khr_integer_dot_product, subgroups, mma_sync; or for "
+     "tests mma_local, which is mma_sync without the instruction"},
     {"CLAVE_HELPER", "FILE",
      "this tool, which builds kernels for processes that use the library, if it is not beside it; "
      "off: they build by themselves"},

@@ -46,6 +46,8 @@ VECTORS_OF(double)
 #define as_long(x) __builtin_astype((x), long)
 #define as_float(x) __builtin_astype((x), float)
 #define as_double(x) __builtin_astype((x), double)
+#define as_uint4(x) __builtin_astype((x), uint4)
+#define as_uchar16(x) __builtin_astype((x), uchar16)
 #define as_uint16(x) __builtin_astype((x), uint16)
 #define as_float4(x) __builtin_astype((x), float4)
 #define as_float8(x) __builtin_astype((x), float8)
@@ -59,6 +61,8 @@ size_t CONST get_global_size(uint);
 size_t CONST get_local_id(uint);
 size_t CONST get_group_id(uint);
 void OVERLOADED __attribute__((convergent)) barrier(uint);
+typedef __read_only image1d_buffer_t read_buffer_image;
+uint4 PURE read_imageui(read_buffer_image, int);
 int OVERLOADED atomic_cmpxchg(volatile __global int *, int, int);
 
 /* ---------------------------------------------------------------- arithmetic */

@@ -1,13 +1,12 @@
-/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] for few rows of a
- * (m_size <= M), floats up to f32. Bound by reading b once, in the type it has.
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on CPUs for few rows
+ * of a (m_size <= M), floats up to f32. Bound by reading b once, in the type it has.
  *
- * gemv_rows     k is contiguous in b (a transposed weight) and in a. CPU: a work-item makes `each`
+ * gemv_rows     k is contiguous in b (a transposed weight) and in a: a work-item makes `each`
  *               neighbours of n, ROWS at a time, walking k a register at a time; with several rows
  *               of a in chunks of k that it copies to local memory, where they do not fight for the
- *               same cache sets. GPU: a group of LANES work-items makes one n, then adds up.
- * gemv_columns  n is contiguous in b. CPU: a work-item makes `each` neighbours of n, their sums in
- *               local memory, DEEP rows of b at a time: long reads, few pages. GPU: one n a
- *               work-item.
+ *               same cache sets.
+ * gemv_columns  n is contiguous in b: a work-item makes `each` neighbours of n, their sums in local
+ *               memory, DEEP rows of b at a time: long reads, few pages.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
 #include "matmul.h"
 #ifndef A_TYPE
@@ -25,8 +24,6 @@
 #endif
 #define CHUNK (4096 / M) /* 16 KB of a */
 #define DEEP 8
-#define LANES 64
-#define CHAIN 64 /* additions in a row before their sum is added to the total */
 
 static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
                            float alpha, float beta) {
@@ -37,7 +34,6 @@ static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, 
 #endif
 }
 
-#if ON_CPU
 static inline float fold(float16 v) {
   const float8 a = v.lo + v.hi;
   const float4 b = a.lo + a.hi;
@@ -96,30 +92,6 @@ static inline void copy_chunk(__global const STORAGE(A_TYPE) * a, index_t a_m, i
     for (int k = 0; k < n; k++) chunk[m * CHUNK + k] = LOADF(A_TYPE, row, k);
   }
 }
-#else
-/* sums[m]: this lane's part of a[m] . b */
-static inline void dot_lanes(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t m_size,
-                             __global const STORAGE(B_TYPE) * b, index_t k_size, float *sums) {
-  for (int m = 0; m < M; m++) sums[m] = 0;
-  for (index_t k = (index_t)get_local_id(0); k < k_size; k += LANES) {
-    const float w = LOADF(B_TYPE, b, k);
-    for (int m = 0; m < M; m++)
-      sums[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sums[m]);
-  }
-}
-
-/* The sum over the group; only its first work-item may use it. */
-static inline float sum_group(float v, __local float *scratch) {
-  const int lane = (int)get_local_id(0);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  scratch[lane] = v;
-  for (int distance = LANES / 2; distance > 0; distance /= 2) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane < distance) scratch[lane] += scratch[lane + distance];
-  }
-  return lane == 0 ? scratch[0] : 0;
-}
-#endif
 
 __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
@@ -129,7 +101,6 @@ __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
   b += b_offset + p.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
   out += out_offset + p.out;
-#if ON_CPU
   /* scratch: sums (each rounded up to ROWS, M), then a's chunk (M, CHUNK) unless M is 1 */
   const index_t n0 = (index_t)get_global_id(0) * each;
   const int count = (int)min((index_t)each, n_size - n0);
@@ -163,21 +134,8 @@ __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
             finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
     EPILOGUE(out + m * n_size + n0, (index_t)p.out + m * n_size + n0, count);
   }
-#else
-  const index_t n = (index_t)get_group_id(0);
-  float sums[M];
-  dot_lanes(a, a_m, p.rows, b + n * b_n, p.depth, sums);
-  for (int m = 0; m < M && m < p.rows; m++) {
-    const float sum = sum_group(sums[m], scratch);
-    if (get_local_id(0) == 0) {
-      STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
-      EPILOGUE(out + m * n_size + n, (index_t)p.out + m * n_size + n, 1);
-    }
-  }
-#endif
 }
 
-#if ON_CPU
 static inline float16 load_some(__global const STORAGE(B_TYPE) * p, index_t n) {
   if (n >= 16) return LOAD16F(B_TYPE, p);
   float v[16];
@@ -216,25 +174,6 @@ static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, 
       }
     }
 }
-#else
-/* sums[m] = a[m] . b, in chains of CHAIN */
-static inline void dot_chains(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k,
-                              index_t m_size, __global const STORAGE(B_TYPE) * b, index_t b_k,
-                              index_t k_size, float *sums) {
-  for (int m = 0; m < M; m++) sums[m] = 0;
-  for (index_t k0 = 0; k0 < k_size; k0 += CHAIN) {
-    const index_t k1 = min(k0 + CHAIN, k_size);
-    float part[M];
-    for (int m = 0; m < M; m++) part[m] = 0;
-    for (index_t k = k0; k < k1; k++) {
-      const float w = LOADF(B_TYPE, b, k * b_k);
-      for (int m = 0; m < M; m++)
-        part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
-    }
-    for (int m = 0; m < M; m++) sums[m] += part[m];
-  }
-}
-#endif
 
 __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
@@ -244,7 +183,6 @@ __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) 
   b += b_offset + p.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
   out += out_offset + p.out;
-#if ON_CPU
   /* scratch: sums (M, each); each is a multiple of 16 */
   const index_t n0 = (index_t)get_global_id(0) * each;
   const int count = (int)min((index_t)each, n_size - n0);
@@ -266,15 +204,4 @@ __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) 
             finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
     EPILOGUE(out + m * n_size + n0, (index_t)p.out + m * n_size + n0, count);
   }
-#else
-  const index_t n = (index_t)get_global_id(0);
-  if (n >= n_size) return;
-  float sums[M];
-  dot_chains(a, a_m, a_k, p.rows, b + n, b_k, p.depth, sums);
-  for (int m = 0; m < M && m < p.rows; m++) {
-    STORE(OUT_TYPE, out, m * n_size + n,
-          finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
-    EPILOGUE(out + m * n_size + n, (index_t)p.out + m * n_size + n, 1);
-  }
-#endif
 }

@@ -56,6 +56,7 @@ arg_index8 strides_arg(const tensor *t) {
   return a;
 }
 
+arg_image image_arg(int form) { return (arg_image){form}; }
 arg_local local_arg(size_t bytes) { return (arg_local){bytes}; }
 
 /* ---------------------------------------------------------------- taken by a launch */
@@ -93,6 +94,9 @@ static void take_index8(launch *l, const void *field) {
 static void take_local(launch *l, const void *field) {
   launch_push_local(l, ((const arg_local *)field)->bytes);
 }
+static void take_image(launch *l, const void *field) {
+  add_value(l, VALUE_IMAGE)->as.i = ((const arg_image *)field)->form;
+}
 static void take_int(launch *l, const void *field) { launch_push_int(l, *(const int64_t *)field); }
 static void take_float(launch *l, const void *field) {
   launch_push_float(l, *(const double *)field);
@@ -108,11 +112,12 @@ static void take_run(launch *l, const void *field) {
 
 void launch_take(launch *l, const kernel_signature *g, const void *args) {
   static void (*const takers[])(launch *, const void *) = {
-      [ARG_BUFFER] = take_buffer, [ARG_LOCAL] = take_local,   [ARG_INT] = take_int,
-      [ARG_UINT] = take_int,      [ARG_LONG] = take_int,      [ARG_ULONG] = take_int,
-      [ARG_FLOAT] = take_float,   [ARG_DOUBLE] = take_float,  [ARG_REAL] = take_float,
-      [ARG_INDEX] = take_int,     [ARG_INDEX8] = take_index8, [ARG_SEED] = take_seed,
-      [ARG_RUN] = take_run,       [ARG_FAULT] = NULL,         [ARG_FAULT_NODE] = NULL};
+      [ARG_BUFFER] = take_buffer, [ARG_LOCAL] = take_local, [ARG_IMAGE] = take_image,
+      [ARG_INT] = take_int,       [ARG_UINT] = take_int,    [ARG_LONG] = take_int,
+      [ARG_ULONG] = take_int,     [ARG_FLOAT] = take_float, [ARG_DOUBLE] = take_float,
+      [ARG_REAL] = take_float,    [ARG_INDEX] = take_int,   [ARG_INDEX8] = take_index8,
+      [ARG_SEED] = take_seed,     [ARG_RUN] = take_run,     [ARG_FAULT] = NULL,
+      [ARG_FAULT_NODE] = NULL};
   l->signature = g;
   l->stem = g->stem;
   l->kernel = g->kernel;
@@ -127,7 +132,7 @@ void launch_take(launch *l, const kernel_signature *g, const void *args) {
 /* ---------------------------------------------------------------- as the driver takes them */
 
 bool arg_is_pointer(arg_kind kind) {
-  return kind == ARG_BUFFER || kind == ARG_LOCAL || kind == ARG_FAULT;
+  return kind == ARG_BUFFER || kind == ARG_LOCAL || kind == ARG_IMAGE || kind == ARG_FAULT;
 }
 
 /* Bytes of a number, of an index8's each. */
@@ -200,6 +205,7 @@ void args_write_head(text *t, const kernel_signature *g) {
 
 static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_LOCAL] = "local memory",
+                                             [ARG_IMAGE] = "an image",
                                              [ARG_INT] = "int",
                                              [ARG_UINT] = "uint",
                                              [ARG_LONG] = "long",
@@ -214,10 +220,10 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
 static const char *const value_kind_names[] = {
-    [VALUE_OPERAND] = "a buffer",     [VALUE_SCRATCH] = "a buffer",  [VALUE_FORM] = "a buffer",
-    [VALUE_RESULT] = "a buffer",      [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",
-    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",
-    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
+    [VALUE_OPERAND] = "a buffer", [VALUE_SCRATCH] = "a buffer",     [VALUE_FORM] = "a buffer",
+    [VALUE_RESULT] = "a buffer",  [VALUE_ABSENT] = "a buffer",      [VALUE_IMAGE] = "an image",
+    [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",
+    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
 
 static bool raw_int(raw_arg *r, int64_t v) {
   r->as.i = (int32_t)v;
@@ -284,6 +290,8 @@ bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, 
     case VALUE_FORM:
     case VALUE_ABSENT:
       return kind == ARG_BUFFER;
+    case VALUE_IMAGE:
+      return kind == ARG_IMAGE;
     case VALUE_SEED:
       return kind == ARG_SEED;
     case VALUE_RUN:

@@ -15,6 +15,7 @@ typedef enum value_kind {
   VALUE_RESULT, /* scratch memory behind all that the op asks for; recorded as VALUE_SCRATCH */
   VALUE_FORM,   /* of a constant, by its number in the recording */
   VALUE_ABSENT, /* any buffer */
+  VALUE_IMAGE,  /* of words of 16 bytes: of a form, by its number */
   VALUE_SEED,   /* of the session's random numbers */
   VALUE_RUN,    /* how far they are */
   VALUE_INT,
@@ -48,6 +49,9 @@ typedef struct arg_buffer { /* two parameters: __global pointer, long offset of 
 typedef struct arg_index8 {
   int64_t v[8];
 } arg_index8;
+typedef struct arg_image { /* of a form's words of 16 bytes */
+  int form;
+} arg_image;
 typedef struct arg_local {
   size_t bytes;
 } arg_local;
@@ -63,6 +67,7 @@ arg_buffer form_arg(int number); /* see recorder_form */
 arg_index8 index8_arg(const int64_t values[8]);
 arg_index8 dims_arg(const tensor *t);    /* innermost dimension first; the rest 1 */
 arg_index8 strides_arg(const tensor *t); /* innermost dimension first; the rest 0 */
+arg_image image_arg(int form);
 arg_local local_arg(size_t bytes);
 
 /* ---------------------------------------------------------------- signatures */
@@ -73,6 +78,7 @@ arg_local local_arg(size_t bytes);
 typedef enum arg_kind {
   ARG_BUFFER,
   ARG_LOCAL,
+  ARG_IMAGE,
   ARG_INT,
   ARG_UINT,
   ARG_LONG,

@@ -1,32 +1,123 @@
 /* Instructions that not every device has. Those of the CPU stand in kernels as inline assembly: of
- * PoCL, whose compiler is clang, alone. A kernel with an instruction that the compiler does not
- * know is built without it, and what the CPU does not know ends the process. So the CPU's flags
- * must name it; an extension, which kernels for GPUs use, the device. Then a kernel that does
- * little else is run and held against what it should give. */
+ * PoCL, whose compiler is clang, alone; those of NVIDIA's GPUs for NVIDIA's driver. A kernel with
+ * an instruction that the compiler does not know is built without it, and what the CPU does not
+ * know ends the process. So the CPU's flags must name it; an extension, which kernels for GPUs use,
+ * the device; a GPU's, its driver's name. Then a kernel that does little else is run and held
+ * against what it should give. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
 
-/* By the names of /proc/cpuinfo, or of an extension, the best first. */
+/* What is run to find out: kernels_cl/<name>_probe.cl on `in` words behind `out` of results. */
+typedef struct probe {
+  size_t group;
+  uint32_t out, in;
+  uint32_t (*input)(uint32_t i);
+  int32_t (*right)(uint32_t i); /* result i */
+} probe;
+
+enum { LANES = 16, TURNS = 16 };
+
+/* As in kernels_cl/dots_probe.cl and pairs_probe.cl. */
+static uint32_t probe_word(uint32_t turn, uint32_t lane) {
+  return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
+}
+static uint32_t probe_factor(uint32_t turn) {
+  return turn * UINT32_C(2246822519) ^ UINT32_C(0x80808080);
+}
+
+static int32_t sum_bytes(uint32_t lane, int bytes) {
+  int32_t sum = 0;
+  for (uint32_t turn = 0; turn < TURNS; turn++)
+    for (int j = 0; j < bytes; j++)
+      sum +=
+          (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
+  return sum;
+}
+static int32_t dots_sum(uint32_t lane) { return sum_bytes(lane, 4); }
+static int32_t pairs_sum(uint32_t lane) { return sum_bytes(lane, 2); }
+
+/* As in kernels_cl/subgroups_probe.cl. */
+enum { MEMBERS = LOCAL_SIZE };
+static uint32_t subgroups_input(uint32_t i) { return probe_word(1, i) >> 24; }
+static int32_t subgroups_sum(uint32_t i) {
+  int32_t sum = 0;
+  (void)i;
+  for (uint32_t k = 0; k < MEMBERS; k++) sum += (int32_t)subgroups_input(k);
+  return sum;
+}
+
+/* As in kernels_cl/mma_probe.cl: a lane has 4 words of a and 2 of b, by the order of mma.h. */
+enum { WARP = 32, FRAGMENT = 6, MMA_SUMS = 4 };
+static uint32_t mma_input(uint32_t i) { return probe_word(i, 3) >> 7; }
+/* Factor k of row `row` of a, or of column `row` of b: of a word of the lane that has it. */
+static int32_t mma_factor(bool is_b, uint32_t row, uint32_t k) {
+  uint32_t word = k / 2, lane = row % 8 * 4 + word % 4,
+           at = is_b ? 4 + word / 4 : row / 8 + word / 4 * 2,
+           bits = mma_input(lane * FRAGMENT + at) >> (k % 2 ? 8 : 0) & 15;
+  return (int32_t)bits - (bits >= 8 ? 16 : 0);
+}
+static int32_t mma_sum(uint32_t i) {
+  uint32_t lane = i / MMA_SUMS % WARP, at = i % MMA_SUMS, row = lane / 4 + at / 2 * 8,
+           column = lane % 4 * 2 + at % 2;
+  int32_t sum = (int32_t)at + 1;
+  for (uint32_t k = 0; k < 16; k++) sum += mma_factor(false, row, k) * mma_factor(true, column, k);
+  return sum;
+}
+
+static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
+                   pairs_probe = {1, LANES, TURNS, probe_factor, pairs_sum},
+                   subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
+                   mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
+
+/* By the names of /proc/cpuinfo, of an extension, or of PTX, the best of a probe first. */
 typedef struct instruction_set {
   const char *name;
-  dots_kind dots;        /* of bytes; DOTS_PORTABLE: none */
-  bool pairs;            /* of BF16 */
-  uint32_t vector_width; /* of the CPU, at least; 0: an extension */
+  const probe *probe;
+  int how;                   /* dots_kind, mma_kind */
+  uint32_t vector_width;     /* of the CPU, at least; 0: not a CPU's */
+  const char *extensions[2]; /* one of which the device has */
+  const char *platform;      /* part of its name; NULL: any */
+  bool must_be_named;        /* by CLAVE_ASM: for tests */
 } instruction_set;
-static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, false, 16},
-                                       {"avx_vnni", DOTS_AVX_VNNI, false, 8},
-                                       {"cl_khr_integer_dot_product", DOTS_PACKED, false, 0},
-                                       {"avx512_bf16", DOTS_PORTABLE, true, 16}};
-enum { SETS = sizeof sets / sizeof *sets, BF16_SET = SETS - 1 };
+static const instruction_set sets[] = {
+    {.name = "avx512_vnni", .probe = &dots_probe, .how = DOTS_AVX512_VNNI, .vector_width = 16},
+    {.name = "avx_vnni", .probe = &dots_probe, .how = DOTS_AVX_VNNI, .vector_width = 8},
+    {.name = "cl_khr_integer_dot_product",
+     .probe = &dots_probe,
+     .how = DOTS_PACKED,
+     .extensions = {"cl_khr_integer_dot_product"}},
+    {.name = "avx512_bf16", .probe = &pairs_probe, .how = 1, .vector_width = 16},
+    {.name = "subgroups",
+     .probe = &subgroups_probe,
+     .how = 1,
+     .extensions = {"cl_khr_subgroups", "cl_intel_subgroups"}},
+    {.name = "mma_sync", .probe = &mma_probe, .how = MMA_PTX, .platform = "NVIDIA"},
+    {.name = "mma_local", .probe = &mma_probe, .how = MMA_LOCAL, .must_be_named = true}};
+enum { SETS = sizeof sets / sizeof *sets };
 _Static_assert(SETS == sizeof((cl_device *)0)->assembly / sizeof(asm_state), "a state for each");
 
 /* flags: the CPU's; NULL: there are none. */
 static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
   const device_traits *t = &d->entry->traits;
-  if (!set->vector_width) return !t->is_cpu && has_word(d->base.info.extensions, set->name);
-  return t->is_cpu && t->vector_width >= set->vector_width && flags && has_word(flags, set->name);
+  if (set->vector_width)
+    return t->is_cpu && t->vector_width >= set->vector_width && flags && has_word(flags, set->name);
+  if (t->is_cpu || (set->platform && !strstr(d->base.info.platform, set->platform))) return false;
+  bool has_one = !set->extensions[0];
+  for (int i = 0; i < 2 && set->extensions[i]; i++)
+    has_one = has_one || has_word(d->base.info.extensions, set->extensions[i]);
+  return has_one;
+}
+
+static clave_status refuse_choice(const char *choice) {
+  text names = {0};
+  for (int i = 0; i < SETS; i++)
+    text_printf(&names, "%s%s", i == 0 ? "" : i < SETS - 1 ? ", " : " or ", sets[i].name);
+  clave_status st = text_status(&names);
+  if (!st) st = INVALID("CLAVE_ASM is '%s', not 0, %s", choice, names.data);
+  text_free(&names);
+  return st;
 }
 
 clave_status assembly_choose(cl_device *d) {
@@ -39,34 +130,29 @@ clave_status assembly_choose(cl_device *d) {
   for (int i = 0; i < SETS && !st; i++) {
     bool named = !all && strcmp(choice, sets[i].name) == 0;
     known = known || named;
-    bool usable = (all || named) && is_usable(d, &sets[i], flags.data);
+    bool usable = ((all && !sets[i].must_be_named) || named) && is_usable(d, &sets[i], flags.data);
     d->assembly[i] = usable ? ASM_UNTRIED : ASM_UNUSED;
   }
   text_free(&flags);
-  if (st || known) return st;
-  return INVALID("CLAVE_ASM is '%s', not 0, %s, %s, %s or %s", choice, sets[0].name, sets[1].name,
-                 sets[2].name, sets[3].name);
+  return st || known ? st : refuse_choice(choice);
 }
 
 /* ---------------------------------------------------------------- the probe */
 
-enum { LANES = 16, TURNS = 16, PROBE_WORDS = LANES + TURNS };
-
-/* As in kernels_cl/dots_probe.cl and pairs_probe.cl. */
-static uint32_t probe_word(uint32_t turn, uint32_t lane) {
-  return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
-}
-static uint32_t probe_factor(uint32_t turn) {
-  return turn * UINT32_C(2246822519) ^ UINT32_C(0x80808080);
-}
-
-static int32_t probe_sum(const instruction_set *set, uint32_t lane) {
-  int32_t sum = 0;
-  for (uint32_t turn = 0; turn < TURNS; turn++)
-    for (int j = 0; j < (set->pairs ? 2 : 4); j++)
-      sum +=
-          (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
-  return sum;
+static void choose_probe(launch *l, const instruction_set *set) {
+  if (set->probe == &dots_probe) {
+    launch_dots(l, (dots_kind)set->how);
+    launch_args(l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  } else if (set->probe == &pairs_probe) {
+    launch_define(l, "PAIRS", 1);
+    launch_args(l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  } else if (set->probe == &subgroups_probe) {
+    launch_subgroups(l, true);
+    launch_args(l, &(subgroups_probe_args){.sums = scratch_arg(0)});
+  } else {
+    launch_define(l, "MMA", set->how);
+    launch_args(l, &(mma_probe_args){.sums = scratch_arg(0)});
+  }
 }
 
 static clave_status record_probe(cl_device *d, const instruction_set *set, cl_recording *out) {
@@ -75,46 +161,43 @@ static clave_status record_probe(cl_device *d, const instruction_set *set, cl_re
   const node n = {.cache = &cache};
   launch l;
   launch_begin(&l, &s, &n);
-  if (set->pairs) {
-    launch_define(&l, "PAIRS", 1);
-    launch_args(&l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
-  } else {
-    launch_dots(&l, set->dots);
-    launch_args(&l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
-  }
-  size_t one = 1;
-  clave_status st = launch_run(&l, 1, &one, &one);
+  choose_probe(&l, set);
+  clave_status st = launch_run(&l, 1, &set->probe->group, &set->probe->group);
   opencl_cache_destroy(&d->base, cache);
   return st;
 }
 
-static clave_status run_probe(stream *s, const recording *r, buffer *words, int32_t *got) {
-  const run_operands o = {.scratch = words};
+/* words: the probe's results, then its input. */
+static clave_status run_probe(stream *s, const recording *r, const probe *p, buffer *memory,
+                              int32_t *words) {
+  const run_operands o = {.scratch = memory};
   void *state = NULL;
   device_fault fault;
-  for (uint32_t i = 0; i < TURNS; i++) got[LANES + i] = (int32_t)probe_factor(i);
-  TRY(opencl_write(s, words, 0, got, PROBE_WORDS * sizeof *got));
+  for (uint32_t i = 0; i < p->in; i++) words[p->out + i] = (int32_t)p->input(i);
+  TRY(opencl_write(s, memory, 0, words, (p->out + p->in) * sizeof *words));
   clave_status st = opencl_run(s, r, &state, &o, 0);
   if (!st) st = opencl_finish(s, &fault);
   opencl_state_destroy(s, state);
-  return st ? st : opencl_read(s, words, 0, got, LANES * sizeof *got);
+  return st ? st : opencl_read(s, memory, 0, words, p->out * sizeof *words);
 }
 
-static clave_status probe(cl_device *d, const instruction_set *set, bool *right) {
+static clave_status try_probe(cl_device *d, const instruction_set *set, bool *right) {
+  enum { MOST = 512 };
   cl_recording *r = calloc(1, sizeof *r);
   stream *s = NULL;
-  buffer *words = NULL;
-  int32_t got[PROBE_WORDS] = {0};
+  buffer *memory = NULL;
+  int32_t words[MOST] = {0};
   if (!r) return status_no_memory();
   clave_status st = record_probe(d, set, r);
   if (!st) st = opencl_stream_create(&d->base, &s);
-  if (!st) st = opencl_buffer_create(&d->base, sizeof got, &words);
-  if (!st) st = run_probe(s, &r->base, words, got);
-  opencl_buffer_destroy(&d->base, words);
+  if (!st) st = opencl_buffer_create(&d->base, sizeof words, &memory);
+  if (!st) st = run_probe(s, &r->base, set->probe, memory, words);
+  opencl_buffer_destroy(&d->base, memory);
   opencl_stream_destroy(&d->base, s);
   opencl_recording_destroy(&d->base, &r->base);
   *right = !st;
-  for (uint32_t i = 0; i < LANES; i++) *right = *right && got[i] == probe_sum(set, i);
+  for (uint32_t i = 0; i < set->probe->out; i++)
+    *right = *right && words[i] == set->probe->right(i);
   if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
   status_free(st);
   return NULL;
@@ -127,7 +210,7 @@ static clave_status try_set(cl_device *d, int i, bool *right) {
   mutex_unlock(d->lock);
   *right = known == ASM_RIGHT;
   if (known != ASM_UNTRIED) return NULL;
-  TRY(probe(d, &sets[i], right)); /* by two threads at once: the same */
+  TRY(try_probe(d, &sets[i], right)); /* by two threads at once: the same */
   if (!*right)
     device_note(d, "%s does not work in kernels on %s: others run instead", sets[i].name,
                 d->base.info.name);
@@ -137,18 +220,41 @@ static clave_status try_set(cl_device *d, int i, bool *right) {
   return NULL;
 }
 
-clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
-  *out = recorder_traits(s)->is_cpu ? DOTS_PORTABLE : DOTS_BYTES;
-  for (int i = 0; i < BF16_SET; i++) {
-    bool right;
-    TRY(try_set(s->device, i, &right));
-    if (!right) continue;
-    *out = sets[i].dots;
-    break;
+/* How the first set of a probe that is right does it; 0: none is. */
+static clave_status find_right(const cl_recorder *s, const probe *p, int *how) {
+  *how = 0;
+  for (int i = 0; i < SETS && !*how; i++) {
+    bool right = false;
+    if (sets[i].probe == p) TRY(try_set(s->device, i, &right));
+    if (right) *how = sets[i].how;
   }
   return NULL;
 }
 
+clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
+  int how;
+  TRY(find_right(s, &dots_probe, &how));
+  *out = how ? (dots_kind)how : recorder_traits(s)->is_cpu ? DOTS_PORTABLE : DOTS_BYTES;
+  return NULL;
+}
+
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) {
-  return try_set(s->device, BF16_SET, out);
+  int how;
+  TRY(find_right(s, &pairs_probe, &how));
+  *out = how != 0;
+  return NULL;
+}
+
+clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) {
+  int how;
+  TRY(find_right(s, &subgroups_probe, &how));
+  *out = how != 0;
+  return NULL;
+}
+
+clave_status recorder_mma(const cl_recorder *s, mma_kind *out) {
+  int how;
+  TRY(find_right(s, &mma_probe, &how));
+  *out = (mma_kind)how;
+  return NULL;
 }

@@ -84,8 +84,28 @@ clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool
   return NULL;
 }
 
+static clave_status create_image(const cl_device *d, cl_buffer *buf) {
+  const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT32};
+  cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+                        .image_width = buf->base.bytes / IMAGE_WORD};
+  desc.buffer = buf->memory;
+  cl_int code;
+  buf->image = d->cl->clCreateImage(d->context, CL_MEM_READ_ONLY, &format, &desc, NULL, &code);
+  return code == CL_SUCCESS ? NULL : opencl_status(code, "clCreateImage");
+}
+
+clave_status opencl_buffer_image(cl_device *d, cl_buffer *buf, cl_mem *out) {
+  mutex_lock(d->lock);
+  clave_status st = buf->image ? NULL : create_image(d, buf);
+  *out = buf->image;
+  mutex_unlock(d->lock);
+  return st;
+}
+
 void opencl_buffer_destroy(backend *b, buffer *buf) {
   if (!buf) return;
+  cl_mem image = ((cl_buffer *)buf)->image;
+  if (image) ((cl_device *)b)->cl->clReleaseMemObject(image);
   ((cl_device *)b)->cl->clReleaseMemObject(((cl_buffer *)buf)->memory);
   free(buf);
 }

@@ -28,6 +28,7 @@ static launch_value value_for(arg_kind kind, const order *o) {
   if (kind == ARG_SEED) v.kind = VALUE_SEED;
   if (kind == ARG_RUN) v.kind = VALUE_RUN;
   if (kind == ARG_LOCAL) v = (launch_value){.kind = VALUE_LOCAL, .as.bytes = o->local_bytes};
+  if (kind == ARG_IMAGE) v = (launch_value){.kind = VALUE_IMAGE};
   if (kind == ARG_INDEX8) {
     v.kind = VALUE_INDEX8;
     for (int i = 0; i < 8; i++) v.as.i8[i] = 1;
@@ -52,7 +53,7 @@ static clave_status launch_once(server *v, const recorded_launch *l) {
   recorded_launch copy = *l;
   cl_recording r = {.base.serial = 1, .launches = &copy, .n = 1};
   bound_tensor zeros = {.t = {.type = DTYPE_U8}, .buf = v->zeros};
-  run_operands operands = {.tensors = &zeros, .scratch = v->zeros};
+  run_operands operands = {.tensors = &zeros, .scratch = v->zeros, .forms = &v->zeros};
   void *state = NULL;
   device_fault fault;
   TRY(v->b->vt->fill_zero(v->s, v->zeros, 0, BUFFER_BYTES));

@@ -11,7 +11,7 @@
 #define CL_FUNCTIONS(X)                                                                           \
   X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                   \
   X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)         \
-  X(clCreateBuffer) X(clReleaseMemObject) X(clSetMemObjectDestructorCallback)                      \
+  X(clCreateBuffer) X(clCreateImage) X(clReleaseMemObject) X(clSetMemObjectDestructorCallback)                      \
   X(clCreateProgramWithSource)                                                                    \
   X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo) X(clGetProgramInfo)     \
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
@@ -101,6 +101,9 @@ size_t quirk_large_grid(const char *platform);
  * that does. */
 const char *quirk_files(const char *platform);
 const char *quirk_files_variable(void);
+/* Whether constants are read faster as images, and local memory is as slow as any other. */
+bool quirk_images(const char *platform);
+bool quirk_local(const char *platform, const char *device);
 /* Whether a device is this machine's CPU and its kernels may hold inline assembly. */
 bool quirk_assembly(const char *platform, const char *device);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
@@ -169,7 +172,7 @@ struct cl_device {
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
-  asm_state assembly[4]; /* instructions of assembly.c's table. Under `lock` */
+  asm_state assembly[7]; /* instructions of assembly.c's table. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a
@@ -244,6 +247,7 @@ typedef struct cl_buffer {
   const char *host;    /* the memory that it is in place in; or NULL */
   bool is_closed;      /* to the host, which reads and writes a copy on the device */
   bool is_external;    /* runs acquire and release it */
+  cl_mem image;        /* held: of its words of 16 bytes; or NULL. Under the device's lock */
   bool is_for_kernels; /* alone: not for commands that copy, fill or map */
 } cl_buffer;
 /* Takes over a reference to the memory, on failure too. */
@@ -251,6 +255,8 @@ clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer 
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
+/* An image of its words of 16 bytes, made at the first call; the buffer's. */
+clave_status opencl_buffer_image(cl_device *d, cl_buffer *buf, cl_mem *out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *b, buffer *buf);
 
 /* ---------------------------------------------------------------- args.c, launch.c */

@@ -10,9 +10,13 @@
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
 /* Extensions that are used where they are there. */
-static const char *const used_extensions[] = {
-    "cl_khr_fp64", "cl_khr_fp16", "cl_khr_integer_dot_product", "cl_khr_external_memory_dma_buf",
-    "cl_arm_import_memory_dma_buf"};
+static const char *const used_extensions[] = {"cl_khr_fp64",
+                                              "cl_khr_fp16",
+                                              "cl_khr_integer_dot_product",
+                                              "cl_khr_external_memory_dma_buf",
+                                              "cl_arm_import_memory_dma_buf",
+                                              "cl_khr_subgroups",
+                                              "cl_intel_subgroups"};
 
 /* A device string, one line, trimmed; NULL when memory is out. */
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
@@ -59,13 +63,13 @@ static const char *type_name(cl_device_type type) {
   return "custom";
 }
 
-/* Whether "OpenCL <major>.<minor> ..." is at least 1.2. */
-static bool version_ok(const char *version) {
+/* Whether "OpenCL <major>.<minor> ..." is at least that. */
+static bool version_is(const char *version, int least, int least_minor) {
   int major = 0, minor = 0;
   const char *p = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
   while (*p >= '0' && *p <= '9' && major < 1000) major = major * 10 + (*p++ - '0');
   if (*p == '.') minor = p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : 0;
-  return major > 1 || (major == 1 && minor >= 2);
+  return major > least || (major == least && minor >= least_minor);
 }
 
 /* *reason: why the device cannot serve, or NULL. Its strings are in `e`. */
@@ -79,7 +83,7 @@ static clave_status find_refusal(const cl_functions *cl, const device_entry *e,
   char *version = device_text(cl, e->id, CL_DEVICE_VERSION),
        *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
   clave_status st = version && profile ? NULL : status_no_memory();
-  if (!st && !version_ok(version))
+  if (!st && !version_is(version, 1, 2))
     *reason = "it is older than OpenCL 1.2";
   else if (!st && strcmp(profile, "FULL_PROFILE") != 0)
     *reason = "it has the embedded profile only";
@@ -179,6 +183,10 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   t->max_local = largest_group(cl, e->id);
   t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
   t->max_alloc = i->max_alloc;
+  if (device_uint(cl, e->id, CL_DEVICE_IMAGE_SUPPORT))
+    t->image_words = device_number(cl, e->id, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t));
+  t->reads_images = quirk_images(i->platform);
+  t->shares_badly = quirk_local(i->platform, i->name);
   uint64_t single = device_ulong(cl, e->id, CL_DEVICE_SINGLE_FP_CONFIG);
   e->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
 }
@@ -187,14 +195,17 @@ static clave_status describe_device(const cl_functions *cl, device_entry *e) {
   TRY(describe_platform(cl, e));
   e->info.name = device_text(cl, e->id, CL_DEVICE_NAME);
   e->info.driver = device_text(cl, e->id, CL_DRIVER_VERSION);
-  char *extensions = device_text(cl, e->id, CL_DEVICE_EXTENSIONS), *used = NULL;
-  clave_status st = e->info.name && e->info.driver && extensions
+  char *extensions = device_text(cl, e->id, CL_DEVICE_EXTENSIONS), *used = NULL,
+       *version = device_text(cl, e->id, CL_DEVICE_VERSION);
+  clave_status st = e->info.name && e->info.driver && extensions && version
                         ? describe_extensions(extensions, &used)
                         : status_no_memory();
   e->info.extensions = used;
+  e->traits.opencl_3 = version && version_is(version, 3, 0);
   if (!st) describe_limits(cl, e, extensions);
   if (!st) st = describe_class(device_ulong(cl, e->id, CL_DEVICE_TYPE), e);
   free(extensions);
+  free(version);
   return st;
 }
 

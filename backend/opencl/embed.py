@@ -4,9 +4,9 @@ kernel_args.h: a struct of each kernel's arguments.
 
 A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, no
 two kernels of a name. Its parameters end with the next line that ends with `) {`, a kernel at the next line that is a
-brace: sources.c cuts it out so. A pointer `x` to global
-memory is followed by the `long x_offset` of its element 0: one argument. A macro `NAME_PARAMS` among the parameters is
-a group of them, a struct of its own that several kernels can share. Standard library only.
+brace: sources.c cuts it out so. A pointer `x` to global memory is followed by the `long x_offset` of its element 0:
+one argument; a `__read_only image1d_buffer_t` is one, too. A macro `NAME_PARAMS` among the parameters is a group of
+them, a struct of its own that several kernels can share. Standard library only.
 """
 
 import argparse
@@ -29,7 +29,12 @@ SCALARS = {
 }
 QUALIFIERS = {"const", "restrict", "volatile", "__restrict", "unsigned"}
 # What an argument is in C; those of no type here are bound by the backend itself.
-FIELD_TYPES = {"ARG_BUFFER": "arg_buffer", "ARG_LOCAL": "arg_local", "ARG_INDEX8": "arg_index8"}
+FIELD_TYPES = {
+    "ARG_BUFFER": "arg_buffer",
+    "ARG_LOCAL": "arg_local",
+    "ARG_IMAGE": "arg_image",
+    "ARG_INDEX8": "arg_index8",
+}
 FIELD_TYPES |= dict.fromkeys(["ARG_INT", "ARG_UINT", "ARG_LONG", "ARG_ULONG", "ARG_INDEX"], "int64_t")
 FIELD_TYPES |= dict.fromkeys(["ARG_FLOAT", "ARG_DOUBLE", "ARG_REAL"], "double")
 BOUND = {
@@ -100,6 +105,8 @@ def parse_parameter(text: str, where: str) -> tuple[str, str, str]:
         if words & {"__local", "local"}:
             return name, "ARG_LOCAL", declaration
         raise KernelError(f"{where}: pointer '{name}' is neither __global, __constant nor __local")
+    if declaration == "__read_only image1d_buffer_t":
+        return name, "ARG_IMAGE", declaration
     types = [w for w in re.findall(r"\w+", declaration) if w not in QUALIFIERS]
     if len(types) != 1 or types[0] not in SCALARS:
         raise KernelError(f"{where}: parameter '{name}' has type '{' '.join(types)}', not one of {', '.join(SCALARS)}")

@@ -19,12 +19,14 @@ void gemm_begin(launch *l, const gemm *g) {
     launch_dtype(l, "B_TYPE", g->f.b->t.type);
 }
 
-gemm_params gemm_operands(const gemm *g) {
+gemm_params gemm_operands(const gemm *g) { return gemm_operands_of(g, buffer_arg(g->f.b)); }
+
+gemm_params gemm_operands_of(const gemm *g, arg_buffer b) {
   return (gemm_params){.a = buffer_arg(g->f.a),
                        .a_batch = strides_arg(&g->f.batch_a),
                        .a_m = g->f.a_m,
                        .a_k = g->f.a_k,
-                       .b = buffer_arg(g->f.b),
+                       .b = b,
                        .b_batch = strides_arg(&g->f.batch_b),
                        .b_k = g->f.b_k,
                        .b_n = g->f.b_n,

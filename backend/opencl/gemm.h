@@ -12,18 +12,29 @@ typedef struct gemm {
   const bound_tensor *codes; /* gemm_packed: NULL, or the constant whose floats a is, which lie
                                 nowhere else */
   bool pairs;                /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
+  mma_kind mma;              /* see gemm_choose_mma */
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
 
 typedef enum gemm_kind {
-  GEMM_TILE,    /* matmul.cl: any dtype, any strides */
-  GEMM_PACKED,  /* gemm.cl: float, CPU */
-  GEMM_PANELS,  /* gemm_panels.cl: float, CPU, few rows of a and a constant b */
-  GEMM_ENCODED, /* gemv_encoded.cl: an encoded b */
-  GEMM_ROWS,    /* gemv.cl, few rows of a; b by rows of k (a transposed weight) */
-  GEMM_COLUMNS, /* gemv.cl, few rows of a; b by rows of n */
+  GEMM_TILE,         /* matmul.cl: any dtype, any strides */
+  GEMM_LOCAL,        /* gemm_local.cl: float, GPU */
+  GEMM_DIRECT,       /* gemm_direct.cl: float, GPU, a constant b */
+  GEMM_IMAGE,        /* the same, b as an image */
+  GEMM_MMA,          /* gemm_mma.cl: F16 or BF16, or rounded to it, GPU */
+  GEMM_PACKED,       /* gemm.cl: float, CPU */
+  GEMM_PANELS,       /* gemm_panels.cl: float, CPU, few rows of a and a constant b */
+  GEMM_ENCODED,      /* gemv_encoded.cl: an encoded b */
+  GEMM_ROWS,         /* gemv.cl, few rows of a, CPU; b by rows of k (a transposed weight) */
+  GEMM_COLUMNS,      /* gemv.cl, few rows of a, CPU; b by rows of n */
+  GEMM_ROW_LANES,    /* gemv_lanes.cl: as GEMM_ROWS, GPU */
+  GEMM_COLUMN_LANES, /* gemv_lanes.cl: as GEMM_COLUMNS, GPU */
   GEMM_CLBLAST
 } gemm_kind;
+
+static inline bool gemm_is_small_float(dtype t) {
+  return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
 
 /* By the implementation that suits it best. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;
@@ -35,6 +46,7 @@ void gemm_begin(launch *l, const gemm *g);
 void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 /* The arguments of matmul, gemv_rows and gemv_columns. */
 gemm_params gemm_operands(const gemm *g);
+gemm_params gemm_operands_of(const gemm *g, arg_buffer b); /* with another b */
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
 int64_t gemm_tile_rows(const gemm *g); /* of a group of work-items */
@@ -46,8 +58,25 @@ bool gemm_packed_joins(const gemm *g); /* makes pairs of rows of b on the way: a
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 /* a in panels of rows: a constant once, else in scratch memory behind `used` floats of it. */
 clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) STATUS_CHECK;
+/* gemm_local.c: GPUs, floats up to F32, each operand contiguous along an axis. */
+bool gemm_local_usable(const gemm *g);
+bool gemm_local_is_better(const gemm *g);           /* than gemm_tile, by rule */
+bool gemm_local_takes(const gemm *g, int64_t tile); /* rows and columns of a tile */
+void gemm_define_orders(launch *l, const gemm *g);  /* which axis that is */
+clave_status gemm_local(const gemm *g) STATUS_CHECK;
+/* gemm_direct.c: a constant b, without local memory. */
+bool gemm_direct_usable(const gemm *g);
+bool gemm_image_usable(const gemm *g); /* b as an image */
+clave_status gemm_direct(const gemm *g) STATUS_CHECK;
+clave_status gemm_image(const gemm *g) STATUS_CHECK;
+/* gemm_mma.c */
+/* Sets g->mma: MMA_NONE where there is no instruction for these operands, or it may not round. */
+clave_status gemm_choose_mma(gemm *g) STATUS_CHECK;
+bool gemm_mma_takes(const gemm *g, int64_t tile);
+clave_status gemm_mma(const gemm *g) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
+bool gemm_has_one_b(const gemm *g);  /* for all batches */
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
@@ -61,6 +90,8 @@ clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 bool gemm_is_encoded(const gemm *g);
 clave_status gemm_encoded(const gemm *g) STATUS_CHECK;
 
+clave_status gemm_row_lanes(const gemm *g) STATUS_CHECK;
+clave_status gemm_column_lanes(const gemm *g) STATUS_CHECK;
 clave_status gemm_rows(const gemm *g) STATUS_CHECK;
 clave_status gemm_columns(const gemm *g) STATUS_CHECK;
 bool gemm_columns_takes(const gemm *g, int64_t columns); /* for a work-item of a CPU */

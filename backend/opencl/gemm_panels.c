@@ -21,7 +21,7 @@ static int64_t padded_panels(const gemm *g) {
   return ceil_div(count_panels(g), most_at_once(g)) * most_at_once(g);
 }
 
-static bool has_one_b(const gemm *g) {
+bool gemm_has_one_b(const gemm *g) {
   for (int i = 0; i < g->f.batch_b.rank; i++)
     if (g->f.batch_b.dims[i] > 1 && g->f.batch_b.strides[i] != 0) return false;
   return true;
@@ -29,7 +29,7 @@ static bool has_one_b(const gemm *g) {
 
 bool gemm_panels_usable(const gemm *g) {
   return recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
-         has_one_b(g) && recorder_takes_form(g->s, g->f.b);
+         gemm_has_one_b(g) && recorder_takes_form(g->s, g->f.b);
 }
 clave_status gemm_choose_pairs(gemm *g) {
   if (!recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_packed_usable(g) ||

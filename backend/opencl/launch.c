@@ -13,7 +13,8 @@ void launch_begin(launch *l, cl_recorder *s, const node *n) {
   l->stem = l->kernel = NULL;
   l->signature = NULL;
   l->n_macros = l->n_values = 0;
-  l->wide = l->overflow = l->opencl_3 = false;
+  l->wide = l->overflow = false;
+  l->standard = "CL1.2";
   l->generate = NULL;
   l->generate_ctx = NULL;
 }
@@ -40,7 +41,11 @@ void launch_compute(launch *l, dtype t) {
 }
 void launch_dots(launch *l, dots_kind kind) {
   launch_define(l, "DOTS", (int)kind);
-  l->opencl_3 = kind == DOTS_PACKED;
+  if (kind == DOTS_PACKED) l->standard = "CL3.0";
+}
+void launch_subgroups(launch *l, bool has) {
+  launch_define(l, "SUBGROUPS", has);
+  if (has) l->standard = recorder_traits(l->s)->opencl_3 ? "CL3.0" : "CL2.0";
 }
 void launch_encoding(launch *l, const encoding *e) {
   if (e->kind == ENCODING_BLOCKS) {

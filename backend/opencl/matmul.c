@@ -3,8 +3,6 @@
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
 
-static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
-
 /* Rows of a up to which reading b once in place beats packing it. */
 enum { FEW_ROWS = 8 };
 /* From this size on CLBlast is faster than our tiles on GPUs, less than its set-up costs below
@@ -22,22 +20,31 @@ static bool clblast_is_better(const gemm *g) {
 
 /* What multiplies a few rows; GEMM_TILE: nothing does. */
 static gemm_kind choose_for_few(const gemm *g) {
-  if (!is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
-  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return GEMM_ROWS;
-  return g->f.b_n == 1 || g->f.n == 1 ? GEMM_COLUMNS : GEMM_TILE;
+  bool is_cpu = recorder_traits(g->s)->is_cpu;
+  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
+  if (!is_cpu && !(gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type)))
+    return GEMM_TILE;
+  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return is_cpu ? GEMM_ROWS : GEMM_ROW_LANES;
+  if (g->f.b_n != 1 && g->f.n != 1) return GEMM_TILE;
+  return is_cpu ? GEMM_COLUMNS : GEMM_COLUMN_LANES;
 }
 
 /* The rule, from dtype, sizes, strides and the kind of device. */
 static gemm_kind choose(const gemm *g) {
   if (gemm_is_encoded(g)) return GEMM_ENCODED;
-  if (is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
+  if (gemm_is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
     return GEMM_PANELS;
   if (g->pairs) return GEMM_PACKED;
   gemm_kind few = choose_for_few(g);
   if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
-  if (g->grouped || !is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
+  if (g->grouped || !gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
+  if (g->mma == MMA_PTX && gemm_local_is_better(g)) return GEMM_MMA;
   if (clblast_is_better(g)) return GEMM_CLBLAST;
-  return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
+  if (gemm_packed_usable(g)) return GEMM_PACKED;
+  const device_traits *t = recorder_traits(g->s);
+  if (t->reads_images && gemm_image_usable(g)) return GEMM_IMAGE;
+  if (t->shares_badly && gemm_direct_usable(g)) return GEMM_DIRECT;
+  return gemm_local_is_better(g) ? GEMM_LOCAL : GEMM_TILE;
 }
 
 /* Of each kind the first is what the rule takes. */
@@ -62,30 +69,56 @@ static const struct gemm_variant {
                      {"columns 64", GEMM_COLUMNS, 64},
                      {"columns 256", GEMM_COLUMNS, 256},
                      {"columns 1024", GEMM_COLUMNS, 1024},
-                     {"clblast", GEMM_CLBLAST, 0}};
+                     {"clblast", GEMM_CLBLAST, 0},
+                     {"local", GEMM_LOCAL, 0},
+                     {"local 64", GEMM_LOCAL, 64},
+                     {"local 128", GEMM_LOCAL, 128},
+                     {"direct", GEMM_DIRECT, 0},
+                     {"direct 2", GEMM_DIRECT, 2},
+                     {"direct 4", GEMM_DIRECT, 4},
+                     {"direct 8", GEMM_DIRECT, 8},
+                     {"image", GEMM_IMAGE, 0},
+                     {"image 2", GEMM_IMAGE, 2},
+                     {"image 4", GEMM_IMAGE, 4},
+                     {"image 8", GEMM_IMAGE, 8},
+                     {"mma", GEMM_MMA, 0},
+                     {"mma 64", GEMM_MMA, 64},
+                     {"mma 128", GEMM_MMA, 128},
+                     {"row lanes", GEMM_ROW_LANES, 0},
+                     {"row lanes 16", GEMM_ROW_LANES, 16},
+                     {"row lanes 64", GEMM_ROW_LANES, 64},
+                     {"column lanes", GEMM_COLUMN_LANES, 0},
+                     {"column lanes 4", GEMM_COLUMN_LANES, 4},
+                     {"column lanes 16", GEMM_COLUMN_LANES, 16}};
 enum { N_GEMM_VARIANTS = sizeof gemm_variants / sizeof *gemm_variants };
 
 /* Pairs of BF16 are in panels, or made by gemm_packed. */
 static bool variant_is_usable(const void *ctx, int i) {
   const gemm *g = ctx;
   const struct gemm_variant *v = &gemm_variants[i];
-  const device_traits *t = recorder_traits(g->s);
-  bool is_few = g->f.m <= FEW_ROWS && !g->pairs && (t->is_cpu || !v->each);
+  bool is_few = g->f.m <= FEW_ROWS && !g->pairs && choose_for_few(g) == v->kind;
   if (v->kind == GEMM_TILE) return !g->pairs;
-  if (!is_small_float(g->f.out->t.type) || g->f.k == 0) return false;
+  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return false;
   switch (v->kind) {
     case GEMM_PACKED:
       return gemm_packed_usable(g) && (!v->each || gemm_packed_takes(g, v->each));
     case GEMM_PANELS:
       return gemm_panels_usable(g) && gemm_panels_takes(g, v->each);
-    case GEMM_ROWS:
-      return is_few && choose_for_few(g) == GEMM_ROWS;
+    case GEMM_LOCAL:
+      return gemm_local_usable(g) && (!v->each || gemm_local_takes(g, v->each));
+    case GEMM_DIRECT:
+      return gemm_direct_usable(g);
+    case GEMM_IMAGE:
+      return gemm_image_usable(g);
+    case GEMM_MMA:
+      return g->mma != MMA_NONE && (!v->each || gemm_mma_takes(g, v->each));
     case GEMM_COLUMNS:
-      return is_few && choose_for_few(g) == GEMM_COLUMNS &&
-             (!v->each || gemm_columns_takes(g, v->each));
+      return is_few && (!v->each || gemm_columns_takes(g, v->each));
+    case GEMM_CLBLAST:
+      return !g->pairs && !g->grouped && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
+             g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
     default:
-      return !g->pairs && !g->grouped && t->max_local >= CLBLAST_GROUP && g->f.m > FEW_ROWS &&
-             g->f.n > FEW_ROWS && gemm_clblast_usable(g);
+      return is_few;
   }
 }
 
@@ -123,12 +156,17 @@ static const struct gemm_variant *choose_variant(const gemm *g) {
 
 clave_status gemm_record(const gemm *g) {
   static clave_status (*const implementations[])(const gemm *) = {
-      [GEMM_TILE] = gemm_tile,       [GEMM_PACKED] = gemm_packed, [GEMM_PANELS] = gemm_panels,
-      [GEMM_ENCODED] = gemm_encoded, [GEMM_ROWS] = gemm_rows,     [GEMM_COLUMNS] = gemm_columns,
+      [GEMM_TILE] = gemm_tile,           [GEMM_LOCAL] = gemm_local,
+      [GEMM_PACKED] = gemm_packed,       [GEMM_PANELS] = gemm_panels,
+      [GEMM_ENCODED] = gemm_encoded,     [GEMM_MMA] = gemm_mma,
+      [GEMM_DIRECT] = gemm_direct,       [GEMM_IMAGE] = gemm_image,
+      [GEMM_ROWS] = gemm_rows,           [GEMM_COLUMNS] = gemm_columns,
+      [GEMM_ROW_LANES] = gemm_row_lanes, [GEMM_COLUMN_LANES] = gemm_column_lanes,
       [GEMM_CLBLAST] = gemm_clblast};
   gemm chosen = *g;
   if (g->grouped || gemm_is_encoded(g)) return implementations[choose(g)](g);
-  const struct gemm_variant *v = choose_variant(g);
+  TRY(gemm_choose_mma(&chosen));
+  const struct gemm_variant *v = choose_variant(&chosen);
   chosen.each = v->each;
   return implementations[v->kind](&chosen);
 }

@@ -57,10 +57,15 @@ typedef struct device_traits {
   bool shares_host_memory;
   uint32_t compute_units;
   uint32_t vector_width; /* floats in a register: 4, 8 or 16 */
+  bool opencl_3;         /* version 3.0 or later */
   size_t max_local;      /* work-items of a group; >= LOCAL_SIZE unless is_cpu */
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;
+  uint64_t image_words; /* of 16 bytes, of an image of a buffer; 0: there are no images */
+  bool reads_images;    /* constants as images: faster than as buffers */
+  bool shares_badly;    /* local memory is as slow as any other */
 } device_traits;
+enum { IMAGE_WORD = 16 };
 const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
@@ -76,6 +81,11 @@ typedef enum dots_kind {
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
 /* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
+/* Whether groups may be summed by sub-groups (kernels_cl/subgroups.h). */
+clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) STATUS_CHECK;
+/* How blocks of F16 and BF16 are multiplied, as in kernels_cl/mma.h. */
+typedef enum mma_kind { MMA_NONE, MMA_PTX, MMA_LOCAL } mma_kind;
+clave_status recorder_mma(const cl_recorder *s, mma_kind *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
 
 /* Which of the variants of a family to record, see base/tuning.h. The key has what decides how fast
@@ -105,7 +115,8 @@ typedef enum form_kind {
   FORM_GEMM_PAIRS,
   FORM_CONV,
   FORM_CONV_DOTS,
-  FORM_WINOGRAD
+  FORM_WINOGRAD,
+  FORM_GEMM_WORDS
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;
@@ -143,7 +154,7 @@ typedef struct launch {
   launch_value values[MAX_LAUNCH_ARGS];
   int n_macros, n_values;
   bool wide, overflow;
-  bool opencl_3;             /* OpenCL C 3.0, not 1.2 */
+  const char *standard;      /* of OpenCL C: "CL1.2" */
   launch_generator generate; /* NULL: kernels_cl/<stem>.cl */
   const void *generate_ctx;
 } launch;
@@ -158,6 +169,7 @@ void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
 /* -D DOTS=kind, and the version of OpenCL C that it needs. */
 void launch_dots(launch *l, dots_kind kind);
+void launch_subgroups(launch *l, bool has); /* -D SUBGROUPS, and that version */
 /* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
 void launch_encoding(launch *l, const encoding *e);
 void launch_wide(launch *l); /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */

@@ -77,8 +77,7 @@ static clave_status write_options(const cl_device *d, const launch *l, text *out
       d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
   if (l->s->fast) precision = " -D FAST -cl-mad-enable -cl-denorms-are-zero";
   /* -w: clang-based drivers print their count of warnings to stderr */
-  text_printf(out, "-cl-std=%s -w%s -D ON_CPU=%d", l->opencl_3 ? "CL3.0" : "CL1.2", precision,
-              d->entry->traits.is_cpu);
+  text_printf(out, "-cl-std=%s -w%s -D ON_CPU=%d", l->standard, precision, d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {
     const launch_macro *m = &l->macros[i];
     const char *name = macro_name(m);

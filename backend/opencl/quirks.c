@@ -18,6 +18,8 @@ typedef struct quirk {
   size_t large_grid;   /* compiles a kernel anew for each local size, and for launches of which a
                           global size is this or more */
   bool assembly;       /* of this machine's CPU, in kernels */
+  bool images;         /* reads constants faster through images, which have a cache of their own */
+  bool local;          /* has no local memory: what stands for it is as slow as any other */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
@@ -53,6 +55,10 @@ static const quirk quirks[] = {
     {.platform = "Portable Computing Language", .device = "pthread-", .assembly = true},
     {.platform = "Portable Computing Language", .device = "basic-", .assembly = true},
     {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
+    /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
+    {.platform = "QUALCOMM", .device = "", .images = true},
+    /* Its local memory is main memory. */
+    {.platform = "ARM", .device = "Mali", .local = true},
 };
 
 /* `field` of the first row of the platform and device that has one, else nothing. */
@@ -110,6 +116,16 @@ const char *quirk_files_variable(void) {
 
 bool quirk_assembly(const char *platform, const char *device) {
   FIND(assembly, platform, device)
+  return false;
+}
+
+bool quirk_images(const char *platform) {
+  FIND(images, platform, "")
+  return false;
+}
+
+bool quirk_local(const char *platform, const char *device) {
+  FIND(local, platform, device)
   return false;
 }
 

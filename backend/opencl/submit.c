@@ -97,6 +97,19 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
   return set_memory(s, l, b, i, (const cl_buffer *)buf);
 }
 
+/* An image of a form's words, which is made once and stays as long as the form. */
+static clave_status set_image(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
+                              const run_operands *o) {
+  cl_buffer *form = (cl_buffer *)o->forms[l->values[i].as.i];
+  uint64_t *was = &b->serials[l->places.at[i]];
+  cl_mem image;
+  if (*was == form->serial && b->has_run) return NULL;
+  TRY(opencl_buffer_image(s->device, form, &image));
+  TRY(set(s, l, b, i, sizeof image, &image));
+  *was = form->serial;
+  return NULL;
+}
+
 static bool is_memory(const launch_value *v) { return v->kind <= VALUE_ABSENT; }
 
 /* The struct of numbers, which is the last argument. rusticl (Mesa 22.3) takes no bytes behind the
@@ -117,6 +130,7 @@ static clave_status set_changed(cl_stream *s, const recorded_launch *l, bound_la
   for (int i = 0; i < l->n_values; i++) {
     const launch_value *v = &l->values[i];
     if (is_memory(v)) TRY(set_operand(s, l, b, i++, o, &changed));
+    if (v->kind == VALUE_IMAGE) TRY(set_image(s, l, b, i, o));
     if (v->kind == VALUE_SEED && put_number(l, b, i, o->random.seed, 8)) changed = true;
     if (v->kind == VALUE_RUN && put_number(l, b, i, (uint64_t)o->random.run, 4)) changed = true;
   }
@@ -136,7 +150,7 @@ static clave_status set_constants(const cl_stream *s, const recorded_launch *l, 
     const launch_value *v = &l->values[i];
     raw_arg r;
     if (is_memory(v)) i++;
-    if (is_memory(v) || v->kind == VALUE_SEED || v->kind == VALUE_RUN) continue;
+    if (v->kind <= VALUE_RUN) continue;
     launch_raw(v, l->signature->args[i].kind, l->wide, l->compute, &r);
     if (r.data)
       memcpy(b->numbers + l->places.at[i], r.data, r.size);

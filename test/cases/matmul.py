@@ -50,6 +50,7 @@ def matmul_cases():
     yield Case("big_f32", torch.matmul, big, **tolerance(F32, 600))
     yield Case("big_f16", lambda a, b: torch.matmul(a.half(), b.half()), big, **tolerance(F16, 600))
     yield Case("several_tiles_f32", torch.matmul, [T((17, 45)), T((45, 18))], **tolerance(F32, 45))  # for oclgrind
+    yield Case("edge_of_tile_f32", torch.matmul, [T((35, 20)), T((20, 37))], **tolerance(F32, 20))  # the same
     large = [T((300, 513), F32), T((513, 260), F32)]
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=3)
@@ -63,6 +64,12 @@ def matmul_cases():
         **tolerance(F16, 512),
     )
     yield Case("gemv_linear_f32", fn.linear, [T((1, 1000)), T((333, 1000))], **tolerance(F32, 1000))
+    # The tiles of GPUs: several, chains of sums, rows of whole words of 16 bytes and others, each operand by its rows
+    # and by its columns.
+    for k, dtype in ((72, F16), (75, F32), (80, BF16)):
+        a, b, a_t, b_t = T((133, k), dtype), T((k, 136), dtype), T((k, 133), dtype), T((136, k), dtype)
+        orders = lambda a, b, a_t, b_t: (a @ b, a @ b_t.t(), a_t.t() @ b, a_t.t() @ b_t.t())
+        yield Case(f"orders_{name_of(dtype)}", orders, [a, b, a_t, b_t], **tolerance(dtype, k))
     for m in (2, 3, 4, 7, 8, 9, 16, 31):
         yield Case(f"small_m{m}_f32", fn.linear, [T((m, 129)), T((67, 129)), T((67,))], **tolerance(F32, 129))
 

@@ -1,0 +1,66 @@
+/* Products on GPUs: square tiles that groups of work-items stage in local memory. */
+#include "backend/opencl/families.h"
+#include "backend/opencl/gemm.h"
+
+/* As in kernels_cl/gemm_local.cl. */
+enum { SIDE = 16, GROUP = SIDE * SIDE, DEPTH = 16, SMALL = 64, LARGE = 128 };
+
+/* 1: k is contiguous, 0: rows of a, or columns of b, are, -1: neither. */
+static int order_of(int64_t step, int64_t k_step, int64_t rows, int64_t k) {
+  return k_step == 1 || k == 1 ? 1 : step == 1 || rows == 1 ? 0 : -1;
+}
+static int order_of_a(const gemm *g) { return order_of(g->f.a_m, g->f.a_k, g->f.m, g->f.k); }
+static int order_of_b(const gemm *g) { return order_of(g->f.b_n, g->f.b_k, g->f.n, g->f.k); }
+
+void gemm_define_orders(launch *l, const gemm *g) {
+  launch_define(l, "A_ORDER", order_of_a(g));
+  launch_define(l, "B_ORDER", order_of_b(g));
+}
+
+/* Two operands of DEPTH k, each row padded by a float4. */
+static bool fits(const device_traits *t, int64_t tile) {
+  return t->max_local >= GROUP && t->local_memory >= 2 * sizeof(float) * DEPTH * (size_t)(tile + 4);
+}
+
+bool gemm_local_usable(const gemm *g) {
+  const device_traits *t = recorder_traits(g->s);
+  return !t->is_cpu && !g->grouped && !g->pairs && !gemm_is_encoded(g) && g->f.k > 0 &&
+         gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type) &&
+         gemm_is_small_float(g->f.out->t.type) && order_of_a(g) >= 0 && order_of_b(g) >= 0 &&
+         fits(t, SMALL);
+}
+
+bool gemm_local_takes(const gemm *g, int64_t tile) { return fits(recorder_traits(g->s), tile); }
+
+static int64_t count_groups(const gemm *g, int64_t tile) {
+  return ceil_div(g->f.m, tile) * ceil_div(g->f.n, tile) * g->f.batches;
+}
+
+/* A tile of 128 reads half of what tiles of 64 read, and wants four times the registers: of GPUs
+ * with memory of their own, where two groups for each unit remain. */
+static int64_t tile_of(const gemm *g) {
+  const device_traits *t = recorder_traits(g->s);
+  if (g->each) return g->each;
+  bool large = !t->shares_host_memory && fits(t, LARGE) &&
+               count_groups(g, LARGE) >= 2 * (int64_t)t->compute_units;
+  return large ? LARGE : SMALL;
+}
+
+/* Smaller products leave most of a tile empty. */
+bool gemm_local_is_better(const gemm *g) {
+  return gemm_local_usable(g) && g->f.m > SMALL / 2 && g->f.n > SMALL / 2;
+}
+
+clave_status gemm_local(const gemm *g) {
+  int64_t tile = tile_of(g);
+  launch l;
+  gemm_begin(&l, g);
+  gemm_define_orders(&l, g);
+  launch_define(&l, "EACH", (int)(tile / SIDE));
+  launch_args(&l, &(gemm_local_args){.gemm = gemm_operands(g)});
+  launch_epilogue(&l);
+  size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * SIDE, (size_t)ceil_div(g->f.m, tile) * SIDE,
+                      (size_t)g->f.batches},
+         local[3] = {SIDE, SIDE, 1};
+  return launch_run(&l, 3, global, local);
+}

@@ -1,0 +1,155 @@
+"""Products of matrices by each kernel that GPUs have for them (docs/tuning.md: `matmul`), forced on OpenCL as a GPU,
+against the same in f64; and the probes of the instructions that some of them use."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import clave
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+from ci import variants
+
+TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+TILES = [("local 64", "0"), ("local 128", "0"), ("direct", "0"), ("image", "0")]
+BLOCKS = [("mma 64", "mma_local"), ("mma 128", "mma_local")]  # of 16 bits
+ROWS = ("row lanes", "row lanes 16", "row lanes 64")
+COLUMNS = ("column lanes", "column lanes 4", "column lanes 16")
+SUBGROUPS = any("subgroups" in d["extensions"] for d in clave.devices())
+# Edges of all tiles, and rows that are whole words of 16 bytes or not.
+SIZES = [(131, 75, 137), (133, 152, 136)]
+
+
+class Products(nn.Module):
+    """x (m, k) by weights of either order, and transposed; batches; a bias, scaled; a step that follows."""
+
+    def __init__(self, k, n, dtype):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(n, k).to(dtype))
+        self.columns = nn.Parameter(torch.randn(k, n).to(dtype))
+        self.bias = nn.Parameter(torch.randn(n).to(dtype))
+
+    def forward(self, x):
+        t = x.t().contiguous().t()
+        by_rows = x @ self.rows.t()
+        scaled = torch.addmm(self.bias, t, self.columns, alpha=0.5, beta=3)
+        batches = torch.stack([x, x + x]) @ torch.stack([self.columns, self.columns])
+        return by_rows, t @ self.rows.t(), x @ self.columns, scaled, batches, torch.relu(by_rows + self.bias)
+
+    def in_f64(self, change):
+        """The same of what `change` makes of each operand."""
+        copy = Products(*self.columns.shape, torch.float64)
+        copy.load_state_dict({name: change(v.double()) for name, v in self.state_dict().items()})
+        return lambda x: [y.detach() for y in copy(change(x.double()))]
+
+
+def run(program, x, folder, variant, env):
+    """The results, and what was said."""
+    program.save(folder / "m.clv")
+    save_file({"input_0": x}, folder / "in.safetensors")
+    env = os.environ | {"CLAVE_DEVICE_CLASS": "gpu", "CLAVE_SELF_CHECK": "off"} | env
+    with variants.forced(TOOL, "opencl", [("matmul", variant)] if variant else [], env) as env:
+        words = ["--inputs", "in.safetensors", "--outputs", "out.safetensors", "--device", "opencl", "--no-fallback"]
+        done = subprocess.run([TOOL, "run", "m.clv", *words], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made = load_file(folder / "out.safetensors")
+    return [made[f"output_{i}"] for i in range(len(made))], done.stderr
+
+
+def check(module, x, got, change=lambda v: v):
+    """Against sums in f64, within what sums in f32 of any order may be off by and the roundings of results."""
+    dtype = x.dtype
+    want, size = module.in_f64(change)(x), module.in_f64(lambda v: change(v).abs())(x)
+    for g, w, s in zip(got, want, size, strict=True):
+        assert g.dtype == dtype
+        allowed = 2.0**-23 * (x.shape[1] + 8) * s + 2 * torch.finfo(dtype).eps * s
+        assert ((g.double() - w).abs() <= allowed).all()
+
+
+@pytest.mark.by_turn(60)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "variant, asm, dtype",
+    [(*row, d) for row in TILES for d in (F32, F16, BF16)] + [(*row, d) for row in BLOCKS for d in (F16, BF16)],
+)
+def test_tiles(variant, asm, dtype, size, tmp_path):
+    torch.manual_seed(0)
+    m, k, n = size
+    module, x = Products(k, n, dtype), torch.randn(m, k).to(dtype)
+    program = clave.export(module, (x,), verify=False)
+    got, _ = run(program, x, tmp_path, variant, {"CLAVE_ASM": asm})
+    check(module, x, got)
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("variant", ["mma 64", "mma 128"])
+def test_blocks_of_rounded_floats(variant, tmp_path):
+    """In fast precision operands of f32 are rounded to BF16."""
+    torch.manual_seed(1)
+    module, x = Products(40, 70, F32), torch.randn(66, 40)
+    program = clave.export(module, (x,), verify=False)
+    got, _ = run(program, x, tmp_path, variant, {"CLAVE_ASM": "mma_local", "CLAVE_PRECISION": "fast"})
+    rounded = module.in_f64(lambda v: v.to(BF16).double())(x)
+    strict = module.in_f64(lambda v: v)(x)
+    assert (got[0].double() - rounded[0]).abs().max() < 1e-4 < (got[0].double() - strict[0]).abs().max()
+
+
+def test_blocks_round_nothing_in_strict_precision(tmp_path):
+    module, x = Products(40, 70, F32), torch.randn(66, 40)
+    got, _ = run(clave.export(module, (x,), verify=False), x, tmp_path, "mma", {"CLAVE_ASM": "mma_local"})
+    check(module, x, got)
+
+
+@pytest.mark.by_turn(60)
+@pytest.mark.parametrize("m", [1, 3, 7])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16])
+@pytest.mark.parametrize("by_rows, by_columns", list(zip(ROWS, COLUMNS, strict=True)))
+def test_few_rows(by_rows, by_columns, dtype, m, tmp_path):
+    torch.manual_seed(2)
+    for k, n in [(520, 72), (77, 67)]:
+        module, x = Products(k, n, dtype), torch.randn(m, k).to(dtype)
+        program = clave.export(module, (x,), verify=False)
+        for variant in (by_rows, by_columns):
+            check(module, x, run(program, x, tmp_path, variant, {})[0])
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("wrong", ["no_such_function(", "c[i] = 1 + fma("])
+def test_an_instruction_that_is_wrong(wrong, tmp_path):
+    """The probe finds it, so that other kernels run."""
+    shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
+    header = tmp_path / "kernels/mma.h"
+    text = header.read_text()
+    assert "c[i] = fma(" in text
+    header.write_text(text.replace("c[i] = fma(", wrong))
+    module, x = Products(20, 33, BF16), torch.randn(40, 20).to(BF16)
+    env = {"CLAVE_ASM": "mma_local", "CLAVE_KERNEL_DIR": str(tmp_path / "kernels")}
+    got, said = run(clave.export(module, (x,), verify=False), x, tmp_path, "mma", env)
+    assert "mma_local does not work in kernels on" in said
+    check(module, x, got)
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.skipif(not SUBGROUPS, reason="no device has sub-groups")
+@pytest.mark.parametrize("function", ["sub_group_reduce_add", "sub_group_reduce_max", "no_such_function"])
+def test_sums_of_subgroups(function, tmp_path):
+    """Where they are wrong, local memory takes their place."""
+    shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
+    for name in ("gemv_lanes.cl", "subgroups_probe.cl"):
+        file = tmp_path / "kernels" / name
+        file.write_text(file.read_text().replace("sub_group_reduce_add", function))
+    torch.manual_seed(3)
+    module, x = Products(600, 40, F32), torch.randn(2, 600)
+    env = {"CLAVE_ASM": "subgroups", "CLAVE_KERNEL_DIR": str(tmp_path / "kernels")}
+    got, said = run(clave.export(module, (x,), verify=False), x, tmp_path, "row lanes 64", env)
+    assert ("subgroups does not work" in said) == (function != "sub_group_reduce_add")
+    check(module, x, got)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/elementwise.h"
 #include "backend/cpu/requantise.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
@@ -45,17 +45,7 @@ static void add_step(elementwise_args *e, const elementwise_step *s) {
   for (int k = 0; k < s->n_operands; k++) set_operand(e, to, k, &s->operands[k]);
 }
 
-static clave_status launch_short(cpu_recorder *r, const elementwise_args *e) {
-  short_elementwise_args few = {.head = e->head};
-  memcpy(few.inputs, e->inputs, sizeof few.inputs);
-  memcpy(few.steps, e->steps, sizeof few.steps);
-  return cpu_launch(r, short_elementwise, &few);
-}
-
-static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
-  bool is_requantised;
-  TRY(record_requantise(r, f, &is_requantised));
-  if (is_requantised) return NULL;
+static elementwise_args arguments(cpu_recorder *r, const elementwise_form *f) {
   elementwise_args e = {
       .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
   for (int k = 0; k < f->n_inputs; k++) {
@@ -64,8 +54,26 @@ static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
     e.inputs[k] = cpu_view(r, f->inputs[k], &t);
   }
   for (int k = 0; k < f->n_steps; k++) add_step(&e, &f->steps[k]);
-  bool is_short = f->n_inputs <= SHORT_INPUTS && f->n_steps <= SHORT_STEPS;
-  return is_short ? launch_short(r, &e) : cpu_launch(r, elementwise, &e);
+  return e;
+}
+
+bool short_steps(cpu_recorder *r, const elementwise_form *f, short_elementwise_args *out) {
+  if (f->n_inputs > SHORT_INPUTS || f->n_steps > SHORT_STEPS) return false;
+  const elementwise_args e = arguments(r, f);
+  out->head = e.head;
+  memcpy(out->inputs, e.inputs, sizeof out->inputs);
+  memcpy(out->steps, e.steps, sizeof out->steps);
+  return true;
+}
+
+static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
+  bool is_requantised;
+  TRY(record_requantise(r, f, &is_requantised));
+  if (is_requantised) return NULL;
+  short_elementwise_args few;
+  if (short_steps(r, f, &few)) return cpu_launch(r, short_elementwise, &few);
+  const elementwise_args e = arguments(r, f);
+  return cpu_launch(r, elementwise, &e);
 }
 
 clave_status cpu_elementwise(cpu_recorder *r, const node *n) {

@@ -75,13 +75,18 @@ static patch patch_of(const cutting *c, int64_t task) {
   return t;
 }
 
+/* A row of the group's outputs among those of all images. */
+static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
+  const conv_args *p = c->a->p;
+  return (t->image * p->groups + t->group) * p->outputs + row;
+}
+
 /* A strip by the columns of a tile from `column` on. */
 static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t column,
                      const pointwise_kernel *kernel) {
   const conv_args *p = c->a->p;
-  const int64_t row = strip * c->height, outputs = p->groups * p->outputs;
-  const int64_t output = t->group * p->outputs + row, k = p->channels;
-  const int64_t at = (t->image * outputs + output) * c->cells + column;
+  const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = p->channels;
+  const int64_t at = output_at(c, t, row) * c->cells + column;
   float none[POINTWISE_MOST_ROWS];
   for (int i = 0; i < POINTWISE_MOST_ROWS; i++) none[i] = -0.0F;
   const pointwise_tile tile = {
@@ -108,6 +113,10 @@ static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t 
     for (int64_t s = strip; s < stop; s++) run_tile(c, t, s, first, kernel);
     column = first + kernel->nr;
   }
+  const conv_args *p = c->a->p;
+  const int64_t row = strip * c->height, rows = least(stop * c->height, c->g->m) - row;
+  const int64_t at = output_at(c, t, row) * c->cells + from;
+  steps_in_place(&p->steps, (float *)p->out + at, at, to - from, rows, c->cells);
 }
 
 static void run_patch(const void *user, int64_t task, char *scratch) {

@@ -75,6 +75,7 @@ typedef struct kernel_desc {
   size_t (*scratch)(const kernel_context *ctx, const void *args);
   size_t args_size;
   uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* where in args they are, by OPERAND; 0 ends */
+  uint16_t steps; /* where in args a short_elementwise_args is, by OPERAND; 0: none */
 } kernel_desc;
 #define KERNEL(name, args)         \
   typedef args name##_kernel_args; \

@@ -119,7 +119,7 @@ static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args
 
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
-  if (conv_takes_tail(&p)) p.tail = take_tail(r, n);
+  if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
   if (conv_is_direct(&p) && cpu_takes_form(r, f->weight)) return record_direct(r, f, &p);
   TRY(pack_weight(r, f, &p));
   p.cut = cut_product(r, &p);

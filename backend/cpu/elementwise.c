@@ -45,13 +45,6 @@ static void add_step(elementwise_args *e, const elementwise_step *s) {
   for (int k = 0; k < s->n_operands; k++) set_operand(e, to, k, &s->operands[k]);
 }
 
-static clave_status launch_short(cpu_recorder *r, const elementwise_args *e) {
-  short_elementwise_args few = {.head = e->head};
-  memcpy(few.inputs, e->inputs, sizeof few.inputs);
-  memcpy(few.steps, e->steps, sizeof few.steps);
-  return cpu_launch(r, short_elementwise, &few);
-}
-
 elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f) {
   elementwise_args e = {
       .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
@@ -64,13 +57,23 @@ elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *
   return e;
 }
 
+bool short_steps(cpu_recorder *r, const elementwise_form *f, short_elementwise_args *out) {
+  if (f->n_inputs > SHORT_INPUTS || f->n_steps > SHORT_STEPS) return false;
+  const elementwise_args e = elementwise_arguments(r, f);
+  out->head = e.head;
+  memcpy(out->inputs, e.inputs, sizeof out->inputs);
+  memcpy(out->steps, e.steps, sizeof out->steps);
+  return true;
+}
+
 static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
   bool is_requantised;
   TRY(record_requantise(r, f, &is_requantised));
   if (is_requantised) return NULL;
+  short_elementwise_args few;
+  if (short_steps(r, f, &few)) return cpu_launch(r, short_elementwise, &few);
   const elementwise_args e = elementwise_arguments(r, f);
-  bool is_short = f->n_inputs <= SHORT_INPUTS && f->n_steps <= SHORT_STEPS;
-  return is_short ? launch_short(r, &e) : cpu_launch(r, elementwise, &e);
+  return cpu_launch(r, elementwise, &e);
 }
 
 clave_status cpu_elementwise(cpu_recorder *r, const node *n) {

@@ -6,5 +6,7 @@
 #include "ops/elementwise.h"
 
 elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f);
+/* False: it is not short. */
+bool short_steps(cpu_recorder *r, const elementwise_form *f, short_elementwise_args *out);
 
 #endif

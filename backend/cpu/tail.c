@@ -1,8 +1,9 @@
-/* Which epilogues are a sum and limits. */
+/* Which epilogues are a sum and limits, and which are short. */
 #include "backend/cpu/tail.h"
 
 #include <math.h>
 
+#include "backend/cpu/elementwise.h"
 #include "ops/epilogue.h"
 
 /* Whether an operand is the result itself (step 0), or that of the step before. */
@@ -52,17 +53,39 @@ static bool is_float(const elementwise_step *s) {
   return s->operand_type == DTYPE_F32 && s->type == DTYPE_F32;
 }
 
-conv_tail take_tail(cpu_recorder *r, const node *n) {
-  elementwise_form f;
-  conv_tail t = conv_tail_none;
-  if (!describe_epilogue(n, &f)) return t;
-  const uint32_t added = added_input(&f);
+/* Whether it is a sum and limits. */
+static bool find_tail(cpu_recorder *r, const elementwise_form *f, conv_tail *t) {
+  const uint32_t added = added_input(f);
   const int limits = added ? 1 : 0;
-  for (int s = 0; s < f.n_steps; s++)
-    if (!is_float(&f.steps[s])) return t;
-  if (f.n_steps > limits + 1) return t;
-  if (f.n_steps > limits && !find_limits(&f, limits, &t)) return conv_tail_none;
-  if (added) t.added = cpu_operand(r, f.inputs[added]).data;
-  cpu_takes_epilogue(r);
-  return t;
+  conv_tail found = conv_tail_none;
+  for (int s = 0; s < f->n_steps; s++)
+    if (!is_float(&f->steps[s])) return false;
+  if (f->n_steps > limits + 1) return false;
+  if (f->n_steps > limits && !find_limits(f, limits, &found)) return false;
+  if (added) found.added = cpu_operand(r, f->inputs[added]).data;
+  *t = found;
+  return true;
+}
+
+/* steps_in_place has no room for faults, and little for buffers. */
+static bool find_steps(cpu_recorder *r, const elementwise_form *f, int most_inputs,
+                       short_elementwise_args *steps) {
+  if (f->n_inputs > most_inputs) return false;
+  for (int s = 0; s < f->n_steps; s++)
+    if (f->steps[s].divides && compute_dtype(f->steps[s].operand_type) == DTYPE_I64) return false;
+  short_elementwise_args e;
+  if (!short_steps(r, f, &e)) return false;
+  if (e.head.n_inputs + e.head.n_steps + e.head.n_constants > STACK_SLOTS) return false;
+  e.head.out = e.inputs[0].data = NULL;
+  *steps = e;
+  return true;
+}
+
+void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
+               short_elementwise_args *steps) {
+  elementwise_form f;
+  *tail = conv_tail_none;
+  *steps = (short_elementwise_args){0};
+  if (!describe_epilogue(n, &f)) return;
+  if (find_tail(r, &f, tail) || find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
 }

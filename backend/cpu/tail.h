@@ -3,9 +3,13 @@
 /* Epilogues that kernels of convolutions run themselves. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/conv_tail.h"
+#include "backend/cpu/kernels/step_rows.h"
 
-/* The node's epilogue, where it is a sum with a tensor like the result, limits, or both, in F32:
- * the recorder is told that nothing is left of it. Else conv_tail_none. */
-conv_tail take_tail(cpu_recorder *r, const node *n);
+/* The node's epilogue, of a result in F32: in `tail` where it is a sum with a tensor like the
+ * result, limits, or both, else in `steps` where it is short and has at most `most_inputs` inputs,
+ * the result among them. The recorder is told then that nothing is left of it. Else conv_tail_none
+ * and no steps. */
+void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
+               short_elementwise_args *steps);
 
 #endif

@@ -60,8 +60,8 @@ clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f,
                      .out_columns = f->dims[2].out,
                      .top = f->dims[1].padding,
                      .left = f->dims[2].padding,
-                     .tile = tile,
-                     .tail = take_tail(r, n)};
+                     .tile = tile};
+  take_tail(r, n, 1, &p.tail, &p.steps);
   TRY(cpu_form(r,
                &(cpu_form_request){.kind = CPU_FORM_WINOGRAD,
                                    .x = f->weight,

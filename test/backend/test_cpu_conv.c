@@ -10,12 +10,12 @@
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/pointwise.h"
-#include "backend/kernel_pool.h"
+#include "backend/followed.h"
 
 enum { MOST_OUT = 1 << 17, MOST_WEIGHT = 1 << 17, MOST_OUTPUTS = 256, GUARD = 64 };
 
 static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], added[MOST_OUT];
-static float out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+static float out[MOST_OUT + GUARD], other[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
 
 static bool rounds; /* where it can be */
 
@@ -148,11 +148,26 @@ static void check_tail(const kernel_desc *pack, const kernel_desc *k, conv_args 
   }
 }
 
+/* The same bits as by lists of steps over all of `other`. */
+static void check_steps(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
+  const int64_t n = result_size(&p);
+  for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
+    p.steps = followed_list(i, n, out_size(&p), added);
+    run(pack, k, &p, 2);
+    memcpy(followed, other, sizeof other);
+    follow(p.steps, followed);
+    assert_memory_equal(out, followed, sizeof out);
+  }
+}
+
 /* With all that may follow; rounded ones, whose kernels end alike, with most of it. */
 static void check_form(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
   p.rounds = rounds && (k == &kernel_conv_direct || conv_rounds(&p));
   float *x = draw_numbers(&p);
-  if (!p.rounds) check_tail(pack, k, &p);
+  if (!p.rounds) {
+    check_tail(pack, k, &p);
+    check_steps(pack, k, p);
+  }
   p.tail.added = added;
   check_tail(pack, k, &p);
   if (p.rounds) {

@@ -7,12 +7,12 @@
 
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/features.h"
-#include "backend/kernel_pool.h"
+#include "backend/followed.h"
 
 enum { MOST_OUT = 1 << 18, MOST_WEIGHT = 7 * 2 * 25, GUARD = 64 };
 
 static float weight[MOST_WEIGHT], bias[14], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
-static float added[MOST_OUT];
+static float added[MOST_OUT], followed[MOST_OUT + GUARD];
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -107,6 +107,18 @@ static void check_tail(conv_args p) {
   for (int64_t i = result_size(&p); i < result_size(&p) + GUARD; i++) assert_true(out[i] == -99);
 }
 
+/* The same bits as by lists of steps over all of `other`. */
+static void check_steps(conv_args p) {
+  const int64_t n = result_size(&p);
+  for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
+    p.steps = followed_list(i, n, out_size(&p), added);
+    run(&p, 2);
+    memcpy(followed, other, (size_t)(n + GUARD) * sizeof *out);
+    follow(p.steps, followed);
+    assert_memory_equal(out, followed, (size_t)(n + GUARD) * sizeof *out);
+  }
+}
+
 /* All of the outputs, and nothing behind them; the same by several threads. */
 static void check_form(const conv_args *p) {
   int64_t planes = p->images * p->groups * p->outputs, n = 0;
@@ -122,6 +134,7 @@ static void check_form(const conv_args *p) {
   run(p, 5);
   assert_memory_equal(out, other, made);
   check_tail(*p);
+  check_steps(*p);
 }
 
 static void check_sizes(int64_t side, int64_t stride) {

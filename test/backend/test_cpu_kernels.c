@@ -81,6 +81,15 @@ static double ulps_off(float y, double exact) {
   return fabs((double)y - exact) / unit;
 }
 
+/* Beyond what floats hold. */
+static void test_sigmoid_of_large(void **state) {
+  (void)state;
+  assert_true(step_sigmoid_f32(INFINITY) == 1 && step_sigmoid_f32(1e30F) == 1);
+  assert_true(step_sigmoid_f32(-INFINITY) == 0 && step_sigmoid_f32(-1e30F) == 0);
+  assert_true(step_silu_f32(INFINITY) == INFINITY && step_silu_f32(1e30F) == 1e30F);
+  assert_true(isnan(step_silu_f32(-INFINITY)) && step_silu_f32(-1e30F) == 0);
+}
+
 /* What steps.h promises of the functions that are made for vectors, over floats of all sizes. */
 static void test_vector_functions_round_well(void **state) {
   (void)state;
@@ -91,6 +100,7 @@ static void test_vector_functions_round_well(void **state) {
     double e = exp((double)x);
     if (isnan(x)) {
       assert_true(isnan(step_exp_f32(x)) && isnan(step_tanh_f32(x)));
+      assert_true(isnan(step_sigmoid_f32(x)) && isnan(step_silu_f32(x)));
       continue;
     }
     if (e > (double)FLT_MAX || e < (double)FLT_MIN)
@@ -98,6 +108,10 @@ static void test_vector_functions_round_well(void **state) {
     else
       assert_true(ulps_off(step_exp_f32(x), e) <= 0.51);
     assert_true(ulps_off(step_tanh_f32(x), tanh((double)x)) <= 0.51);
+    if (fabsf(x) > 87) continue;
+    assert_true(ulps_off(step_sigmoid_f32(x), 1 / (1 + exp(-(double)x))) <= 2.5);
+    assert_true(fabsf(x) < 0x1p-125F ||
+                ulps_off(step_silu_f32(x), (double)x / (1 + exp(-(double)x))) <= 2.5);
   }
 }
 
@@ -478,6 +492,7 @@ int main(void) {
       cmocka_unit_test(test_integer_powers_and_shifts),
       cmocka_unit_test(test_float_steps),
       cmocka_unit_test(test_vector_functions_round_well),
+      cmocka_unit_test(test_sigmoid_of_large),
       cmocka_unit_test(test_largest),
       cmocka_unit_test(test_float_to_integer_is_defined),
       cmocka_unit_test(test_double_to_half_rounds_once),

@@ -8,12 +8,12 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/winograd.h"
-#include "backend/kernel_pool.h"
+#include "backend/followed.h"
 
 enum { MOST_X = 1 << 19, MOST_WEIGHT = 1 << 18, MOST_OUT = 1 << 18, MOST_OUTPUTS = 256, TAPS = 9 };
 
 static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT], other[MOST_OUT];
-static float added[MOST_OUT];
+static float added[MOST_OUT], followed[MOST_OUT];
 static double want[MOST_OUT];
 
 static uint32_t seed;
@@ -176,6 +176,18 @@ static void check_tail(winograd_args p) {
     assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
 }
 
+/* The same bits as by lists of steps over all of `other`. */
+static void check_steps(winograd_args p) {
+  const int64_t n = result_size(&p);
+  for (int i = 0; i < FOLLOWED_ALONE && n > 0; i++) {
+    p.steps = followed_list(i, n, n, added);
+    run_tiles(&p, 2);
+    memcpy(followed, other, sizeof other);
+    follow(p.steps, followed);
+    assert_memory_equal(out, followed, (size_t)n * sizeof *out);
+  }
+}
+
 static void check_shape(winograd_args p) {
   find_want(&p);
   for (p.tile = 2; p.tile <= 4; p.tile += 2) {
@@ -188,6 +200,7 @@ static void check_shape(winograd_args p) {
       assert_memory_equal(out, other, sizeof out);
     }
     check_tail(p);
+    check_steps(p);
   }
 }
 

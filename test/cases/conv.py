@@ -256,6 +256,9 @@ class Followed(torch.nn.Module):
             lambda y: torch.relu(y + like(y)[:1]),
             lambda y: like(y) - y,
             lambda y: fn.silu(y * 0.125),
+            lambda y: fn.silu(y),
+            lambda y: fn.hardswish(y) + like(y),
+            lambda y: torch.sigmoid(y) * like(y)[:1],
         )
         results = []
         for n, f in enumerate(follow):  # each result has one reader; equal ones would become one

@@ -225,8 +225,10 @@ static void finish_cells(const conv_part *a, int64_t output, int64_t plane, int6
     return;
   }
   const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
-  const int64_t to = plane * out_size(p) + at;
-  conv_tail_row(&p->tail, bias, to, n, (float *)(void *)values, (float *)p->out + to);
+  const int64_t at_out = plane * out_size(p) + at;
+  float *to = (float *)p->out + at_out;
+  conv_tail_row(&p->tail, bias, at_out, n, (float *)(void *)values, to);
+  steps_in_place(&p->steps, to, at_out, n, 1, 0);
 }
 
 static void store_outputs(const void *user, int64_t group, int64_t row, int64_t column, int64_t n,
@@ -517,9 +519,11 @@ const kernel_desc kernel_conv = {
     .run = conv,
     .scratch = conv_scratch,
     .args_size = sizeof(conv_args),
+    .steps = OPERAND(conv_args, steps),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight), OPERAND(conv_args, bias),
                  OPERAND(conv_args, packed), OPERAND(conv_args, out),
-                 OPERAND(conv_args, tail.added)}};
+                 OPERAND(conv_args, tail.added), OPERAND(conv_args, steps.inputs[1]),
+                 OPERAND(conv_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */
 

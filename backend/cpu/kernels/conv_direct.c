@@ -260,12 +260,14 @@ static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
-  for (int64_t o = first; o < least(first + nr, p->outputs); o++, turned += width) {
-    const int64_t output = group * p->outputs + o;
-    const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
-    const float bias = p->bias ? ((const float *)p->bias)[output] : -0.0F;
-    conv_tail_row(&p->tail, bias, to, n, turned, (float *)p->out + to);
+  const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
+  const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
+  float *out = (float *)p->out + to;
+  for (int64_t o = 0; o < outputs; o++) {
+    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
+    conv_tail_row(&p->tail, bias, to + o * t->cells, n, turned + o * width, out + o * t->cells);
   }
+  steps_in_place(&p->steps, out, to, n, outputs, t->cells);
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
@@ -318,8 +320,10 @@ const kernel_desc kernel_conv_direct = {
     .run = run_direct,
     .scratch = direct_scratch,
     .args_size = sizeof(conv_args),
+    .steps = OPERAND(conv_args, steps),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, bias), OPERAND(conv_args, packed),
-                 OPERAND(conv_args, out), OPERAND(conv_args, tail.added)}};
+                 OPERAND(conv_args, out), OPERAND(conv_args, tail.added),
+                 OPERAND(conv_args, steps.inputs[1]), OPERAND(conv_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */
 

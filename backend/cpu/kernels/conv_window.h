@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels/conv_tail.h"
 #include "backend/cpu/kernels/gemm_cut.h"
 #include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/step_rows.h"
 #include "base/code_panels.h"
 #include "base/kernel.h"
 
@@ -34,6 +35,7 @@ typedef struct conv_args {
   kconv_dim dims[CONV_DIMS];
   gemm_cut cut;
   conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
+  short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */
 } conv_args;
 
 static inline bool conv_is_rounded(const conv_args *p) { return !KERNEL_PLAIN && p->rounds; }

@@ -153,6 +153,7 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
     s->run(&of);
   else
     sum_rows(a, &of);
+  steps_in_place(&p->steps, of.out, at, of.rows * of.columns, 1, 0);
 }
 
 static void run_strips(const void *user, int64_t task, char *scratch) {

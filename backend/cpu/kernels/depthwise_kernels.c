@@ -89,6 +89,12 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
+  for (int r = 0; r < rows * stride; r++) {
+    const float *next = s->x + at + (r + ROWS * stride + side - stride) * s->in_columns;
+    ask_for(next, 0);
+    if (stride == 2) ask_for(next, 64);
+  }
+#pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++, at += s->in_columns) {
     const uint32_t inside = first + r >= 0 && first + r < s->in_rows ? ~UINT32_C(0) : 0;
 #pragma GCC unroll 5

@@ -163,15 +163,20 @@ static char *panel_at(const cutting *c, const patch *t, int64_t column) {
   return c->words + (product * panel_count(c) + column / c->whole.nr) * (int64_t)panel_bytes(c);
 }
 
+/* A row of the group's outputs among those of all images. */
+static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
+  const conv_args *p = c->a->p;
+  return (t->image * p->groups + t->group) * p->outputs + row;
+}
+
 /* A strip by the columns of a tile from `column` on. */
 static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t column) {
   const conv_args *p = c->a->p;
   int64_t first;
   const pointwise_kernel *kernel = kernel_at(c, column, &first);
   const bool words = is_rounded(c);
-  const int64_t row = strip * c->height, outputs = p->groups * p->outputs;
-  const int64_t output = t->group * p->outputs + row, k = c->g->k;
-  const int64_t at = (t->image * outputs + output) * c->cells + first;
+  const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = c->g->k;
+  const int64_t at = output_at(c, t, row) * c->cells + first;
   float none[POINTWISE_MOST_ROWS];
   for (int i = 0; i < POINTWISE_MOST_ROWS; i++) none[i] = -0.0F;
   const pointwise_tile tile = {
@@ -193,6 +198,10 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
 static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t stop) {
   for (int64_t column = t->from; column < t->to; column += c->whole.nr)
     for (int64_t s = strip; s < stop; s++) run_tile(c, t, s, column);
+  const conv_args *p = c->a->p;
+  const int64_t row = strip * c->height, rows = least(stop * c->height, c->g->m) - row;
+  const int64_t at = output_at(c, t, row) * c->cells + t->from;
+  steps_in_place(&p->steps, (float *)p->out + at, at, t->to - t->from, rows, c->cells);
 }
 
 static void run_patch(const void *user, int64_t task, char *scratch) {

@@ -216,6 +216,7 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
     }
   }
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
+  steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
   for (int64_t k = 0; k < n; k++) {
     const place at = place_of(t, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
@@ -438,6 +439,7 @@ const kernel_desc kernel_winograd = {
     .run = winograd,
     .scratch = winograd_scratch,
     .args_size = sizeof(winograd_args),
+    .steps = OPERAND(winograd_args, steps),
     .operands = {OPERAND(winograd_args, x), OPERAND(winograd_args, weight),
                  OPERAND(winograd_args, packed), OPERAND(winograd_args, bias),
                  OPERAND(winograd_args, out), OPERAND(winograd_args, tail.added)}};

@@ -5,6 +5,7 @@
  * largest inputs of a tile, not of an output (docs/performance.md); a tile in which an output is no
  * finite number is computed directly. */
 #include "backend/cpu/kernels/conv_tail.h"
+#include "backend/cpu/kernels/step_rows.h"
 #include "base/encoding.h"
 #include "base/kernel.h"
 
@@ -23,6 +24,7 @@ typedef struct winograd_args {
   int64_t top, left; /* padding */
   int32_t tile;      /* rows and columns of outputs that are made at once: 2 or 4 */
   conv_tail tail;
+  short_elementwise_args steps; /* what follows that, in place, of one input */
 } winograd_args;
 
 KERNEL(winograd, winograd_args);

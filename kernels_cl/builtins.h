@@ -144,6 +144,7 @@ INTEGERS(long16)
 uint16 CONST select(uint16, uint16, int16);
 uint16 CONST select(uint16, uint16, uint16);
 int CONST any(int16);
+uint16 CONST mul_hi(uint16, uint16);
 
 /* ---------------------------------------------------------------- conversions */
 

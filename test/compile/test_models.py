@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # declares quantized_decomposed
 from compiled import ROOT, SAN, Builder, Carried, Refused, bits_of, compare, dims_of, emit, run
 
 import clave
@@ -99,6 +100,25 @@ class Steps(torch.nn.Module):
         return y, torch.where(i > 2, i * 3, i ^ 5) & 6, torch.special.erfinv(x.tanh() / 2)
 
 
+class Codes(torch.nn.Module):
+    """Convolutions of codes of 8 bits, as pt2e writes them: what follows makes codes, with a residual, or halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-128, 128, (6, 6, 3, 3)).to(torch.int8))
+        self.register_buffer("scales", torch.rand(6) / 500 + 1e-3)
+        self.register_buffer("zeros", torch.zeros(6, dtype=torch.int64))
+
+    def forward(self, x):
+        q = torch.ops.quantized_decomposed
+        bounds = (0, 255, torch.uint8)
+        weight = q.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8)
+        floats = q.dequantize_per_tensor(x, 0.02, 7, *bounds)
+        y = torch.nn.functional.conv2d(floats, weight, None, 1, 1)
+        depthwise = torch.nn.functional.conv2d(floats, weight[:, :1], None, 1, 1, groups=6)
+        return q.quantize_per_tensor(torch.relu(y + floats), 0.05, 0, *bounds), depthwise.half()
+
+
 MODELS = {
     "net": (Net, (noise(2, 3, 32, 32),)),
     "tiles": (lambda: torch.nn.Conv2d(65, 20, 3, padding=1), (noise(2, 65, 9, 15),)),
@@ -121,6 +141,7 @@ MODELS = {
     "pick": (Pick, (torch.tensor([3, 0, 6]),)),
     "dice": (Dice, (noise(5), torch.tensor(3))),
     "linear of 16 bits": (lambda: torch.nn.Linear(33, 9).bfloat16(), (noise(5, 33).bfloat16(),)),
+    "codes": (Codes, (torch.arange(2 * 6 * 9 * 11).reshape(2, 6, 9, 11).to(torch.uint8),)),
     "no elements": (lambda: torch.nn.Linear(8, 3), (noise(0, 8),)),
 }
 

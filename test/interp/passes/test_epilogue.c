@@ -6,6 +6,9 @@
 #define SHAPED(rows, name) "{'shape': [{'literal': " #rows "}, {'literal': 6}], 'name': '" name "'}"
 #define T(name) SHAPED(4, name)
 #define HALF(name) "{'dtype': 'F16', 'shape': [{'literal': 4}, {'literal': 6}], 'name': '" name "'}"
+#define PLANES(type, name) \
+  "{'dtype': '" type       \
+  "', 'shape': [{'literal': 2}, {'literal': 2}, {'literal': 3}], 'name': '" name "'}"
 #define NODE(type, name, fields) "{'op_type': '" type "', 'op': {" fields "}, 'name': '" name "'}"
 #define ID(n) "{'idx': " #n "}"
 #define NORM(x, out) NODE("RmsNorm", "norm", "'x': " ID(x) ", 'out': " ID(out))
@@ -19,7 +22,7 @@
 #define SQUARE(x, out) STEP("mul", "F32", ID(x), "{}, {}", out)
 #define CAST(type, x, out) STEP("cast", type, ID(x), "{}", out)
 #define PROGRAM(tensors, instructions)                                                     \
-  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'tensors': [" tensors \
+  "{'version': 3, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'tensors': [" tensors \
   "], 'chains': [{'name': 'forward', 'instructions': [" instructions                       \
   "]}], 'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}], " \
   "'outputs': [{'name': 'y', 'tensor': {'idx': 1}}], 'updates': [], 'metadata': ''}]}"
@@ -50,6 +53,13 @@ static const struct {
     {"an output", PROGRAM(FIRST "," T("a"), NORM(0, 1) "," EXP(1, 2)), 2, 0, 0, "exp"},
     {"another dtype", PROGRAM(T("x") "," HALF("y") "," T("a"), NORM(0, 2) "," CAST("F16", 2, 1)), 2,
      0, 0, "cast"},
+    {"another dtype of sums of integers",
+     PROGRAM(PLANES("I8", "x") "," PLANES("U8", "y") "," PLANES("I32", "a"),
+             NODE("ConvInteger", "conv",
+                  "'x': " ID(0) ", 'weight': " ID(0) ", 'stride': [1], 'padding': [1], "
+                                                     "'dilation': [1], 'out': " ID(
+                                                         2)) "," CAST("U8", 2, 1)),
+     1, 1, 0, "conv"},
     {"a result that is repeated",
      PROGRAM(SHAPED(1, "x") "," T("y") "," SHAPED(1, "a") "," T("b"),
              NORM(0, 2) "," NODE("Expand", "expand",

@@ -285,7 +285,7 @@ typedef struct clave_session_options {
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
   bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide
-                inexactly, and round what is multiplied with quantised weights (docs/export.md) */
+                inexactly, and round factors to 8 bits or to BF16 (docs/export.md) */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */

@@ -198,7 +198,7 @@ static void check_pointwise_sizes(void) {
     check_pointwise(1, 1, 5, 13, cells[i]);
     check_pointwise(2, 2, 65, 7, cells[i]);
   }
-  check_pointwise(1, 1, 130, 25, 100);
+  check_pointwise(2, 1, 131, 25, 100);
   check_pointwise(1, 1, 600, 200, 40); /* more weight than the cache keeps */
   check_pointwise(3, 1, 64, 1, 64);
   check_pointwise(1, 3, 1, 4, 35);
@@ -241,6 +241,7 @@ static void check_lane_shapes(void) {
   check_lanes(form(2, 3, 11, 40, dim_of(9, 1, 2, 0), dim_of(9, 1, 2, 0)));
   check_lanes(form(1, 1, 2, 16, dim_of(3, 2, 5, 0), dim_of(16, 4, 4, 0)));
   check_lanes(form(1, 1, 4, 18, dim_of(2, 1, 1, 3), dim_of(3, 1, 1, 4)));
+  check_lanes(form(1, 1, 5, 18, dim_of(9, 1, 2, 1), dim_of(12, 1, 3, 2)));
   check_lanes(form(0, 1, 4, 18, one(), dim_of(9, 3, 1, 1)));
   check_lanes(form(1, 1, 0, 18, one(), dim_of(9, 3, 1, 1)));
   check_lanes(form(1, 1, 4, 18, dim_of(2, 3, 1, 0), dim_of(9, 3, 1, 1)));

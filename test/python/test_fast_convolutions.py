@@ -77,7 +77,7 @@ def runs(program, inputs, device, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_rounded(name, device, monkeypatch):
-    """Terms are products of rounded numbers, each off by 2^-8 of itself at most, and summed in f32."""
+    """Terms are products of two numbers, each rounded by 2^-8 of itself at most, and summed in f32."""
     form, sides, devices = ROUNDED[name]
     conv, inputs, program = made(name, form, sides)
     strict, fast = runs(program, inputs, device, monkeypatch)

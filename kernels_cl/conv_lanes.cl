@@ -110,8 +110,8 @@ static inline void store_turned(const float *sums, __global const float *bias, _
 #endif
 }
 
-/* Global ids: positions, panels, images. cells_each <= CELLS, out_columns >= M. block: channels at
- * a time. */
+/* Global ids: positions, panels, images, of which x has those from first_image of out on.
+ * cells_each <= CELLS, out_columns >= M. block: channels at a time. */
 __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
                          __global const float *bias, const long bias_offset, __global float *out,
@@ -119,10 +119,10 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
                          const int kernel_y, const int kernel_x, const int tap_row,
                          const int tap_column, const int row, const int column, const index_t plane,
                          const int positions, const int out_columns, const int cells_each,
-                         const int block) {
+                         const int block, const int first_image) {
   const int at = (int)get_global_id(0) * cells_each, n = min(cells_each, positions - at),
             first = (int)get_global_id(1) * COLUMNS, outputs = min(COLUMNS, n_outputs - first);
-  const index_t z = (index_t)get_global_id(2), output = z * n_outputs + first,
+  const index_t z = (index_t)get_global_id(2), output = (first_image + z) * n_outputs + first,
                 taps = kernel_y * kernel_x;
   const planes p = {kernel_y, kernel_x, tap_row, tap_column, row, column, out_columns, plane};
   float rooms[2][(CELLS + 2 * M) * COLUMNS];

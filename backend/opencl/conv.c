@@ -9,14 +9,14 @@
 #include "backend/opencl/conv_dots.h"
 #include "backend/opencl/conv_groups.h"
 #include "backend/opencl/conv_lanes.h"
+#include "backend/opencl/conv_weight.h"
 #include "backend/opencl/depthwise.h"
-#include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
 #include "backend/opencl/pointwise.h"
 #include "backend/opencl/winograd.h"
 #include "opencl_ops.h"
 
-enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64, EXACT_TAPS = 512 /* BLOCK */ };
+enum { TILE_BYTES = 4 << 20, EXACT_TAPS = 512 /* BLOCK */ };
 
 /* A spatial dimension and that of the planes that the kernel reads. */
 typedef struct plane_dim {
@@ -448,50 +448,17 @@ static bool widens(const cl_recorder *s, const convolution *v) {
   return recorder_traits(s)->is_cpu && v->weight_type == DTYPE_F16;
 }
 
-typedef struct widening {
-  const node *n;
-  const convolution *v;
-} widening;
-
-/* The weight's floats. */
-static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
-  const bound_tensor *weight = w->v->f.weight;
-  if (is_encoded(w->v)) return opencl_decode(s, w->n, weight, out);
-  int64_t items = tensor_numel(&weight->t);
-  launch l;
-  begin_conv(&l, s, w->n, w->v);
-  launch_args(&l, &(conv_widen_args){.weight = buffer_arg(weight), .out = out, .items = items});
-  return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
-}
-
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  return widen(s, ctx, scratch_arg(0));
-}
-
 /* Sets what the kernel reads for the weight: itself, or floats, of a constant made once, else in
  * scratch memory behind `used` elements of it. */
 static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
-  const widening w = {n, v};
-  const int64_t items = tensor_numel(&v->f.weight->t);
-  const form_request f = {.x = v->f.weight,
-                          .kind = FORM_CONV,
-                          .size = {items},
-                          .bytes = sizeof(float) * (size_t)items,
-                          .fill = fill_form,
-                          .ctx = &w};
-  int number;
-  v->weight = buffer_arg(v->f.weight);
+  const bound_tensor *weight = v->f.weight;
+  v->weight = buffer_arg(weight);
   if (!is_encoded(v) && !widens(s, v)) return NULL;
-  if (recorder_takes_form(s, v->f.weight)) {
-    TRY(recorder_form(s, &f, &number));
-    v->weight = form_arg(number);
-  } else {
-    v->weight = scratch_arg(used);
-    TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + items)));
-    TRY(widen(s, &w, v->weight));
-  }
   v->weight_type = DTYPE_F32;
-  return NULL;
+  if (recorder_takes_form(s, weight)) return conv_float_form(s, n, weight, &v->weight);
+  v->weight = scratch_arg(used);
+  TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + tensor_numel(&weight->t))));
+  return conv_floats(s, n, weight, v->weight);
 }
 
 static clave_status run_direct(cl_recorder *s, const node *n, convolution *v) {

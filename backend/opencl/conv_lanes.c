@@ -118,7 +118,7 @@ static clave_status copy_images(cl_recorder *s, const node *n, const conv_form *
 static clave_status multiply(cl_recorder *s, const node *n, const conv_form *f, arg_buffer weight,
                              int64_t first, int64_t images) {
   const conv_dim *y = &f->dims[1], *c = &f->dims[2];
-  const bound_tensor x = take_images(f->x, first, images), out = take_images(f->out, first, images);
+  const bound_tensor x = take_images(f->x, first, images);
   const int64_t taps = y->kernel * c->kernel, columns = plane_columns(f),
                 width = 2 * (int64_t)recorder_traits(s)->vector_width,
                 panels = ceil_div(f->outputs, width), each = cells_each(s, f, images, panels);
@@ -135,7 +135,7 @@ static clave_status multiply(cl_recorder *s, const node *n, const conv_form *f, 
   launch_args(&l, &(conv_lanes_args){.x = copies(f) ? scratch_arg(0) : buffer_arg(&x),
                                      .weight = weight,
                                      .bias = optional_arg(f->bias),
-                                     .out = buffer_arg(&out),
+                                     .out = buffer_arg(f->out),
                                      .channels = f->channels,
                                      .n_outputs = f->outputs,
                                      .kernel_y = y->kernel,
@@ -148,7 +148,8 @@ static clave_status multiply(cl_recorder *s, const node *n, const conv_form *f, 
                                      .positions = count_positions(f),
                                      .out_columns = c->out,
                                      .cells_each = each,
-                                     .block = max_i64(CHAIN / taps, 1)});
+                                     .block = max_i64(CHAIN / taps, 1),
+                                     .first_image = first});
   launch_epilogue_of_part(&l, first + images == f->images);
   size_t global[3] = {(size_t)ceil_div(count_positions(f), each), (size_t)panels, (size_t)images},
          local[3] = {1, 1, 1};

@@ -2,6 +2,7 @@
  * Some rows of tiles are taken at once, whose factors a cache keeps. */
 #include "backend/opencl/winograd.h"
 
+#include "backend/opencl/conv_weight.h"
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
@@ -103,9 +104,7 @@ static size_t packed_bytes(const tiling *t) {
 
 bool winograd_usable(const cl_recorder *s, const conv_form *f, int tile) {
   const device_traits *d = recorder_traits(s);
-  if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight) ||
-      f->weight->t.type != DTYPE_F32 || f->weight->t.encoding.kind)
-    return false;
+  if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight)) return false;
   const tiling t = plan_tiling(s, f, tile);
   return (t.part_tiles > 0 || !d->is_cpu) && packed_bytes(&t) <= d->max_alloc &&
          (uint64_t)scratch_floats(s, &t) * sizeof(float) <= d->max_alloc;
@@ -125,14 +124,26 @@ static void begin_winograd(launch *l, cl_recorder *s, const node *n, const tilin
   if (scratch_floats(s, t) > INT32_MAX / 2) launch_wide(l);
 }
 
+static bool has_floats(const bound_tensor *weight) {
+  return weight->t.type == DTYPE_F32 && !weight->t.encoding.kind;
+}
+
+/* Of a weight that is no floats these lie behind the form. */
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   const packing *p = ctx;
   const conv_form *f = p->t->f;
-  const int64_t items = f->groups * p->t->panels * f->channels;
+  const int64_t items = f->groups * p->t->panels * f->channels,
+                packed = (int64_t)(packed_bytes(p->t) / sizeof(float));
+  arg_buffer weight = buffer_arg(f->weight);
   launch l;
+  if (!has_floats(f->weight)) {
+    weight = scratch_arg(packed);
+    TRY(recorder_scratch(s, sizeof(float) * (size_t)(packed + tensor_numel(&f->weight->t))));
+    TRY(conv_floats(s, p->n, f->weight, weight));
+  }
   begin_winograd(&l, s, p->n, p->t);
   launch_define(&l, "COLUMNS", (int)p->t->columns);
-  launch_args(&l, &(winograd_pack_args){.weight = buffer_arg(f->weight),
+  launch_args(&l, &(winograd_pack_args){.weight = weight,
                                         .packed = scratch_arg(0),
                                         .items = items,
                                         .channels = f->channels,
@@ -140,7 +151,13 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   return launch_loops(&l, items, 1, p->t->columns * p->t->factors);
 }
 
-static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *t, int *number) {
+/* The factors, and what mends tiles: the weight's floats. */
+typedef struct forms {
+  int factors;
+  arg_buffer weight;
+} forms;
+
+static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *t, forms *out) {
   const packing p = {n, t};
   const form_request f = {.x = t->f->weight,
                           .kind = FORM_WINOGRAD,
@@ -148,7 +165,10 @@ static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *
                           .bytes = packed_bytes(t),
                           .fill = fill_form,
                           .ctx = &p};
-  return recorder_form(s, &f, number);
+  TRY(recorder_form(s, &f, &out->factors));
+  out->weight = buffer_arg(t->f->weight);
+  if (has_floats(t->f->weight)) return NULL;
+  return conv_float_form(s, n, t->f->weight, &out->weight);
 }
 
 static tiles_params tiles_of(const tiling *t, int64_t first) {
@@ -164,9 +184,9 @@ static tiles_params tiles_of(const tiling *t, int64_t first) {
                         .pitch = t->pitch};
 }
 
-static images_params images_of(const conv_form *f) {
+static images_params images_of(const conv_form *f, const forms *w) {
   return (images_params){.x = buffer_arg(f->x),
-                         .weight = buffer_arg(f->weight),
+                         .weight = w->weight,
                          .bias = optional_arg(f->bias),
                          .out = buffer_arg(f->out),
                          .groups = f->groups,
@@ -191,7 +211,7 @@ static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t,
   return launch_loops(&l, items, 1, rows * t->tile_columns * t->factors);
 }
 
-static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t, int form,
+static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t, const forms *w,
                                  int64_t first, int64_t rows) {
   const conv_form *f = t->f;
   launch l;
@@ -199,9 +219,9 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(
-      &l, &(winograd_args){.images = images_of(f),
+      &l, &(winograd_args){.images = images_of(f, w),
                            .factors = scratch_arg(0),
-                           .packed = form_arg(form),
+                           .packed = form_arg(w->factors),
                            .rows = rows,
                            .part_rows = t->part_rows,
                            .part_columns = t->part_columns,
@@ -233,14 +253,14 @@ static clave_status make_tile_factors(cl_recorder *s, const node *n, const tilin
   return launch_items(&l, items);
 }
 
-static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *t, int form,
+static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *t, const forms *w,
                                    int64_t rows) {
   const conv_form *f = t->f;
   const int64_t n_tiles = rows * t->tile_columns;
   launch l;
   begin_winograd(&l, s, n, t);
   launch_args(&l, &(winograd_products_args){.factors = scratch_arg(0),
-                                            .packed = form_arg(form),
+                                            .packed = form_arg(w->factors),
                                             .sums = scratch_arg(factor_floats(t, t->chunk)),
                                             .channels = f->channels,
                                             .n_outputs = f->outputs,
@@ -252,14 +272,14 @@ static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *
   return launch_run(&l, 3, global, local);
 }
 
-static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tiling *t, int64_t first,
-                                      int64_t rows) {
+static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tiling *t,
+                                      const forms *w, int64_t first, int64_t rows) {
   const conv_form *f = t->f;
   const int64_t n_tiles = rows * t->tile_columns, items = f->groups * f->outputs * n_tiles;
   launch l;
   begin_winograd(&l, s, n, t);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l, &(winograd_tile_outputs_args){.images = images_of(f),
+  launch_args(&l, &(winograd_tile_outputs_args){.images = images_of(f, w),
                                                 .sums = scratch_arg(factor_floats(t, t->chunk)),
                                                 .items = items,
                                                 .n_tiles = n_tiles,
@@ -270,23 +290,23 @@ static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tilin
 
 /* ---------------------------------------------------------------- the op */
 
-static clave_status run_rows(cl_recorder *s, const node *n, const tiling *t, int form,
+static clave_status run_rows(cl_recorder *s, const node *n, const tiling *t, const forms *w,
                              int64_t first, int64_t rows) {
   if (recorder_traits(s)->is_cpu) {
     TRY(make_factors(s, n, t, first, rows));
-    return make_outputs(s, n, t, form, first, rows);
+    return make_outputs(s, n, t, w, first, rows);
   }
   TRY(make_tile_factors(s, n, t, first, rows));
-  TRY(multiply_tiles(s, n, t, form, rows));
-  return make_tile_outputs(s, n, t, first, rows);
+  TRY(multiply_tiles(s, n, t, w, rows));
+  return make_tile_outputs(s, n, t, w, first, rows);
 }
 
 clave_status opencl_winograd(cl_recorder *s, const node *n, const conv_form *f, int tile) {
   const tiling t = plan_tiling(s, f, tile);
-  int form;
-  TRY(provide_weight(s, n, &t, &form));
+  forms w;
+  TRY(provide_weight(s, n, &t, &w));
   TRY(recorder_scratch(s, sizeof(float) * (size_t)scratch_floats(s, &t)));
   for (int64_t first = 0; first < t.rows; first += t.chunk)
-    TRY(run_rows(s, n, &t, form, first, min_i64(t.chunk, t.rows - first)));
+    TRY(run_rows(s, n, &t, &w, first, min_i64(t.chunk, t.rows - first)));
   return NULL;
 }

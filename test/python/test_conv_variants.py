@@ -38,8 +38,8 @@ class Forced:
             self.folders[name] = self.stack.enter_context(forced)["CLAVE_CACHE_DIR"]
         return self.folders[name]
 
-    def run(self, module, x, *names):
-        program, x = clave.export(module, (x,), verify=False), x.numpy()
+    def run(self, module, x, *names, **how):
+        program, x = clave.export(module, (x,), verify=False, **how), x.numpy()
         env = [{"CLAVE_CACHE_DIR": self.folder(name), "CLAVE_SELF_CHECK": "off"} for name in names]
         return [np.asarray(self.process.open(program, **e).run(x)[0], np.float64) for e in env]
 
@@ -101,6 +101,17 @@ def test_beyond_the_finite(forced):
     x[0, 5, 4, 5], x[0, 9, 0, 0], x[1, 63, 10, 9] = INF, -INF, NAN
     module.weight[7, 4, 0, 2] = INF
     direct, *tiles = forced.run(module, x, "direct", *TILES)
+    assert 0 < np.isfinite(direct).mean() < 1
+    for result in tiles:
+        np.testing.assert_allclose(result, direct, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["int8", "int4:16"])
+def test_narrow_weights(forced, form):
+    """Winograd's method by what the weight stands for, beyond the finite, too."""
+    module, x = conv(64, 20), torch.randn(2, 64, 11, 10)
+    x[0, 5, 4, 5], x[1, 63, 10, 9] = INF, NAN
+    direct, *tiles = forced.run(module, x, "direct", *TILES, quantize=form)
     assert 0 < np.isfinite(direct).mean() < 1
     for result in tiles:
         np.testing.assert_allclose(result, direct, rtol=1e-4, atol=1e-3)

@@ -22,7 +22,7 @@ from torch import nn
 from clave.executorch import ClavePartitioner
 
 SUITE = "executorch.backends.test.suite.operators"
-MODELS = "executorch.backends.test.suite.models.test_torchvision"
+MODELS = "executorch.backends.test.suite.models.test_"
 SMALL = ("squeezenet1_1", "shufflenet_v2_x1_0", "mobilenet_v3_small", "mnasnet1_0", "mobilenet_v2")
 
 
@@ -214,14 +214,25 @@ def test_executorchs_own_suite(everything):
     run_suite([f"{SUITE}.{name}" for name in chosen], [] if everything else ["-k", "[clave-float32]"])
 
 
+def run_models(package, chosen):
+    """ExecuTorch's own tests of a package's models, in float: each is one delegate, and equal to eager. Gives what the
+    run said last, of how many."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    return run_suite([MODELS + package], ["-k", f"not int8 and ({chosen})"], CLAVE_FLOW_WHOLE="1").splitlines()[-1]
+
+
 @pytest.mark.by_turn(27)
 def test_executorchs_own_models(everything):
-    """Its tests of torchvision's models, in float: each is one delegate, and equal to eager; a small one with each
-    commit."""
-    if importlib.util.find_spec("torchvision") is None:
-        pytest.skip("torchvision is not installed")
+    """A small one with each commit. None may be skipped, which is what the suite does with some errors."""
     turn = os.environ.get("CLAVE_TEST_TURN", "")
     small = SMALL[zlib.crc32(turn.encode()) % len(SMALL)]
-    chosen = "not int8" if everything else f"not int8 and {small} and static_shapes"
-    said = run_suite([MODELS], ["-k", chosen], CLAVE_FLOW_WHOLE="1")
-    assert "skipped" not in said.splitlines()[-1], said[-3000:]  # which is what the suite does with some errors
+    said = run_models("torchvision", "test_" if everything else f"{small} and static_shapes")
+    assert "skipped" not in said, said
+
+
+@pytest.mark.by_turn(27)
+def test_executorchs_own_models_of_speech(everything):
+    """But for WaveRNN, which the suite itself leaves out."""
+    said = run_models("torchaudio", "test_" if everything else "wav2letter and static_shapes")
+    assert said.startswith("3 passed, 1 skipped" if everything else "1 passed, "), said

@@ -123,6 +123,30 @@ static void check_encoded(const encoded *c) {
   }
 }
 
+/* Cuts, also such as are larger than the product, of whole panels and not. */
+static void test_cuts(void **state) {
+  (void)state;
+  static const gemm_cut cuts[] = {{64, 0}, {128, 0}, {512, 0}, {0, 96}};
+  static float want[MOST_ROWS * MOST_COLUMNS], got[MOST_ROWS * MOST_COLUMNS];
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
+      matmul_args p = args_of(DTYPE_F32, MOST_ROWS, numbers_of_columns[i], 67);
+      p.b = of_type[DTYPE_F32].a + 1;
+      p.b_k = p.n;
+      p.b_n = 1;
+      p.out = want;
+      run(&p);
+      p.out = got;
+      for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
+        p.cut = cuts[k];
+        run(&p);
+        assert_memory_equal(got, want, (size_t)(p.m * p.n) * sizeof *got);
+      }
+    }
+  }
+}
+
 static void test_encoded(void **state) {
   (void)state;
   static const encoded all[] = {{"int4:32", 96, 0, 0},
@@ -255,9 +279,8 @@ static void test_not_packed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_encoded),
-      cmocka_unit_test(test_floats),
-      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_cuts),       cmocka_unit_test(test_encoded),
+      cmocka_unit_test(test_floats),     cmocka_unit_test(test_plain),
       cmocka_unit_test(test_not_packed),
   };
   fill_operands(DTYPE_F32);

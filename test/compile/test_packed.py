@@ -134,8 +134,8 @@ def test_a_packed_file_stays_packed(tmp_path, net):
     assert plain["weights.bin"] == made["weights.bin"]
 
 
-class Tall(torch.nn.Module):
-    """By Winograd's method where images are large, which reads the weight packed otherwise, and plain, too."""
+class Plane(torch.nn.Module):
+    """By Winograd's method, in tiles of 2 of small images and of 4 of others, but in lines, which read other panels."""
 
     def __init__(self):
         super().__init__()
@@ -146,14 +146,15 @@ class Tall(torch.nn.Module):
 
 
 def test_sizes_that_nobody_packed_for(builder, tmp_path):
+    """Open sizes are packed for as 1 and as 64."""
     torch.manual_seed(0)
-    side = torch.export.Dim("side", min=4, max=200)
-    program = clave.export(Tall().eval(), (torch.zeros(1, 64, 8, 8),), dynamic_shapes=({2: side, 3: side},))
-    program.save(tmp_path / "tall.clv")
-    args = (torch.randn(1, 64, 128, 128),)
-    folder = emit(tmp_path / "tall.clv", tmp_path / "c", "--pack", "--packed-only", "--dim", "side=128")
+    side = torch.export.Dim("side", min=1, max=200)
+    program = clave.export(Plane().eval(), (torch.zeros(1, 64, 8, 8),), dynamic_shapes=({2: side, 3: side},))
+    program.save(tmp_path / "plane.clv")
+    args = (torch.randn(1, 64, 10, 10),)
+    folder = emit(tmp_path / "plane.clv", tmp_path / "c", "--pack", "--packed-only", "--dim", "side=10")
     assert len(sizes(folder / "model.c")) == 1 and "kernel_winograd" in (folder / "model.c").read_text()
-    assert is_right(builder.build(folder), tmp_path / "tall.clv", args)
+    assert is_right(builder.build(folder), tmp_path / "plane.clv", args)
 
 
 @pytest.mark.parametrize("memory", [[], ["--arena", "static"]])

@@ -71,10 +71,21 @@ static int64_t gather_block(const reduce_task *t, const part *p, int64_t base, i
   return n;
 }
 
+/* Sums of floats that lie behind one another. */
+static bool is_float_sum(const reduce_task *t) {
+  return (t->kind == KREDUCE_SUM || t->kind == KREDUCE_MEAN) && t->x->type == DTYPE_F32 &&
+         t->reduced.rank == 1 && t->reduced.strides[0] == 1;
+}
+
 static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, int64_t end) {
   row_block block;
   accumulator a = accumulator_start(t->kind);
   int64_t base = output_offset(&t->kept, k);
+  if (is_float_sum(t)) {
+    a.f = accumulate_floats((const float *)t->x->data + base + begin, end - begin);
+    a.n = end - begin;
+    return a;
+  }
   for (int64_t at = begin; at < end;) {
     int64_t n = gather_block(t, &t->reduced, base, at, end, &block);
     accumulate_block(t->kind, t->c, &a, &block, n);

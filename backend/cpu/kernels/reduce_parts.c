@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/steps.h"
 
 enum { LANES = 8 };
@@ -24,6 +25,38 @@ static double sum_f64(const double *x, int64_t n) {
   for (; i < n; i++) sum += x[i];
   for (int k = 0; k < LANES; k++) sum += lane[k];
   return sum;
+}
+
+/* The same of floats: the same bits on every processor. */
+KERNEL_INLINE double sum_floats(const float *x, int64_t n) {
+  double lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int k = 0; k < LANES; k++) lane[k] += (double)x[i + k];
+  for (; i < n; i++) sum += (double)x[i];
+  for (int k = 0; k < LANES; k++) sum += lane[k];
+  return sum;
+}
+
+/* By blocks, as accumulate_block is given them. */
+KERNEL_INLINE double sum_blocks(const float *x, int64_t n) {
+  double sum = 0;
+  for (; n > ROW_BLOCK; n -= ROW_BLOCK, x += ROW_BLOCK) sum += sum_floats(x, ROW_BLOCK);
+  return sum + sum_floats(x, n);
+}
+
+static double sum_portable(const float *x, int64_t n) { return sum_blocks(x, n); }
+#if KERNEL_X86
+TARGET_AVX2 static double sum_avx2(const float *x, int64_t n) { return sum_blocks(x, n); }
+TARGET_AVX512 static double sum_avx512(const float *x, int64_t n) { return sum_blocks(x, n); }
+#endif
+
+double accumulate_floats(const float *x, int64_t n) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return sum_avx512(x, n);
+  if (cpu_has_avx2()) return sum_avx2(x, n);
+#endif
+  return sum_portable(x, n);
 }
 
 static double sum_abs(const double *x, int64_t n) {

@@ -94,12 +94,12 @@ static void mark_short_steps(emitted *used, const short_elementwise_args *few) {
 
 static void mark_used(emitted *used, int kernel, const cpu_command *c) {
   const elementwise_args *all = c->args;
+  const conv_integer_steps_args *sums = c->args;
   const void *few = (const char *)c->args + (c->k->steps ? c->k->steps - 1 : 0);
   used->kernels[kernel] = true;
-  if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
-  const conv_integer_steps_args *sums = c->args;
   if (c->k == &kernel_conv_integer_steps)
     mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
+  if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
   if (c->k->steps) mark_short_steps(used, few);
 }
 

@@ -106,6 +106,7 @@ def test_beyond_the_finite(forced):
         np.testing.assert_allclose(result, direct, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.by_turn(5)
 @pytest.mark.parametrize("form", ["int8", "int4:16"])
 def test_narrow_weights(forced, form):
     """Winograd's method by what the weight stands for, beyond the finite, too."""
@@ -156,6 +157,7 @@ LANES = (
 
 
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("variant, case", [("planes", c) for c in PLANES] + [("lanes", c) for c in LANES])
 def test_vectors(forced, variant, case):
     """Of positions, and of outputs: sizes that fill them badly, with and without an epilogue."""

@@ -144,9 +144,19 @@ static inline void store_outputs(__global STORAGE(X_TYPE) * out,
       const index_t cell = ((t->at.image * all_channels + channel) * out_depth + t->at.z) * plane +
                            (index_t)y * out_columns + x;
       STORE(X_TYPE, out, cell, lanes[l] + (HAS_BIAS ? LOAD(X_TYPE, bias, channel) : (real)0));
-      EPILOGUE(out + cell, cell, 1);
     }
   }
+}
+
+/* The number in out of output o of a work-item at its position p; -1: there is none. */
+static inline index_t cell_of(const target *t, int p, int o, index_t all_channels, int out_depth,
+                              int out_rows, int out_columns, int tile_columns) {
+  const int at = t->lane + p * LANES, y = t->at.y + at / tile_columns,
+            x = t->at.x + at % tile_columns;
+  if (o >= t->n || y >= out_rows || x >= out_columns) return -1;
+  return ((t->at.image * all_channels + t->channel + o) * out_depth + t->at.z) * (index_t)out_rows *
+             out_columns +
+         (index_t)y * out_columns + x;
 }
 
 /* Groups of work-items: tiles, blocks of outputs, groups of channels. x: (images, groups *
@@ -190,6 +200,13 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
   }
   store_outputs(out + out_offset, bias + bias_offset, &t, total, (index_t)groups * n_outputs,
                 out_depth, out_rows, out_columns, tile_columns);
+  EACH_POSITION for (int o = 0; o < OUTPUTS; o++) {
+    const index_t cell = cell_of(&t, p, o, (index_t)groups * n_outputs, out_depth, out_rows,
+                                 out_columns, tile_columns);
+    if (cell >= 0) {
+      EPILOGUE(out + out_offset + cell, cell, 1);
+    }
+  }
 }
 
 /* The work-item's position p of one output: all taps of the staged slices, those that lie outside

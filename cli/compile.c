@@ -24,6 +24,7 @@ enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
+    {"CONSTS", FLAG_OPTIONAL, offsetof(compile_arguments, model.consts), NULL, "as --consts", 0, 0},
     {"-o", FLAG_WRITTEN, offsetof(compile_arguments, to), "BIN", "the executable to write", 0, 0},
     {"--emit-c", FLAG_PATH, offsetof(compile_arguments, sources), "DIR",
      "writes its sources and a Makefile there instead", 0, 0},
@@ -254,7 +255,7 @@ static const compile_arguments compile_defaults = {.threads = THREADS_OPEN};
 
 const command compile_command = {
     .name = "compile",
-    .usage = "compile PROG (-o BIN or --emit-c DIR) [--dim NAME=N]... [--march M]",
+    .usage = "compile PROG [CONSTS] (-o BIN or --emit-c DIR) [--dim NAME=N]... [--march M]",
     .summary = "Makes a program an executable that needs nothing beside it.",
     .more =
         "It runs as `BIN INPUT... OUTPUT...`, each a .npy or .safetensors file, or one of raw "

@@ -170,6 +170,19 @@ def compiler(tmp_path, script):
     return {"CC": str(path)}
 
 
+def test_constants_elsewhere(tmp_path):
+    """Of a .json, behind the program or by --consts: the same executable."""
+    assert command("convert", MNIST, tmp_path / "m.json").returncode == 0
+    (tmp_path / "consts.safetensors").rename(tmp_path / "weights.safetensors")
+    for name, given in (("a", []), ("b", ["--consts"])):
+        made = command(
+            "compile", tmp_path / "m.json", *given, tmp_path / "weights.safetensors", "--emit-c", tmp_path / name, *ONE
+        )
+        assert made.returncode == 0, made.stderr
+    assert (tmp_path / "a/weights.bin").read_bytes() == (tmp_path / "b/weights.bin").read_bytes()
+    assert "consts.safetensors: no such file" in bad(tmp_path, tmp_path / "m.json", "-o", tmp_path / "m", *ONE)[0]
+
+
 def test_no_compiler(tmp_path):
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env={"CC": "no-such-cc"})
     assert "no-such-cc: No such file" in line and "CC names the C compiler" in line

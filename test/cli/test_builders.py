@@ -330,24 +330,25 @@ def test_source_that_does_not_compile(tool, helped):
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
 
-# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers are parameters, the rest is in a struct.
+# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers and images are parameters, the rest is in a struct.
 KINDS = {
     "buffer": (0, "__global char *x"),
-    "offset": (4, "long o"),
+    "offset": (5, "long o"),
     "local": (1, "__local char *l"),
-    "int": (2, "int i"),
-    "uint": (3, "uint u"),
-    "long": (4, "long g"),
-    "ulong": (5, "ulong h"),
-    "float": (6, "float f"),
-    "double": (7, "double d"),
-    "real": (8, "float r"),
-    "index": (9, "int n"),
-    "index8": (10, "int v[8]"),
-    "seed": (11, "ulong seed"),
-    "run": (12, "uint run"),
-    "fault": (13, "__global int *fault"),
-    "fault_node": (14, "uint node"),
+    "image": (2, "__read_only image1d_buffer_t m"),
+    "int": (3, "int i"),
+    "uint": (4, "uint u"),
+    "long": (5, "long g"),
+    "ulong": (6, "ulong h"),
+    "float": (7, "float f"),
+    "double": (8, "double d"),
+    "real": (9, "float r"),
+    "index": (10, "int n"),
+    "index8": (11, "int v[8]"),
+    "seed": (12, "ulong seed"),
+    "run": (13, "uint run"),
+    "fault": (14, "__global int *fault"),
+    "fault_node": (15, "uint node"),
 }
 LAUNCHED = """typedef struct { %s; } numbers;
 __kernel void f(%s, const numbers s) {
@@ -368,7 +369,7 @@ def test_each_variant_is_launched(tool, helped, tmp_path):
     first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
     kinds = bytes(number for number, _ in KINDS.values()).ljust(64, b"\0")
     declarations = [declaration for _, declaration in KINDS.values()]
-    pointers = [d for d in declarations if "*" in d]
+    pointers = [d for d in declarations if "*" in d or "image" in d]
     source = LAUNCHED % ("; ".join(d for d in declarations if d not in pointers), ", ".join(pointers))
     texts = b"f\0-cl-std=CL1.2 -w\0" + source.encode() + b"\0"
     sizes = (16, 1, 1, 16, 1, 1), (4, 2, 1, 4, 2, 1), (1 << 16, 1, 1, 16, 1, 1)

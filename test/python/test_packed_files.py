@@ -205,13 +205,13 @@ LAYOUTS = {
     "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
     "cpu 4 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
-    "opencl 2 width 16": "53d3a9a9d23f328bc20718ecfdd1cf0a625f7bcc46b8e469a6180ae47f09f91c",
+    "opencl 3 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
 }
 # Those of fast precision where the processor multiplies pairs of BF16.
 PAIRS = "avx512_bf16" in (pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else "")
 OF_PAIRS = {
     "cpu 4 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
-    "opencl 2 width 16": "1ac3dffe0357d57b7eec0a3bb11089650a2ded73f3735972c60ebde0b65f91b4",
+    "opencl 3 width 16": "668f4d1342cf7626db0db54149c77bfb6127bfe923cb48c7dc7d624da7e7fe38",
 }
 
 

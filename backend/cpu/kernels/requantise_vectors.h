@@ -92,16 +92,23 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 requantise_load_some(dtype t, const void
                                           : _mm512_cvtepu8_epi32(bytes));
 }
 
+/* The compiler's header has a mask of the wrong sign where nothing is optimised. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#pragma GCC diagnostic pop
+
 /* Codes of elements of terms[0] and of terms[1], which are of no matter where there are none. */
 KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *v, __m512 first,
                                                       __m512 other) {
-  enum { NEAREST_EVEN = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
   __m512 x = affine_value(&v->terms[0], first);
   if (v->has_other) x = _mm512_add_ps(x, affine_value(&v->terms[1], other));
   /* The second operand of a limit is what NaN gives: NaN passes. */
   if (v->has_low) x = _mm512_max_ps(v->low, x);
   if (v->has_high) x = _mm512_min_ps(v->high, x);
-  x = _mm512_roundscale_ps(_mm512_mul_ps(x, v->inverse), NEAREST_EVEN);
+  x = nearest_integers(_mm512_mul_ps(x, v->inverse));
   if (v->has_zero) x = _mm512_add_ps(x, v->zero);
   x = _mm512_min_ps(v->greatest, _mm512_max_ps(v->least, x));
   return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(x));

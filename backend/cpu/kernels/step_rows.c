@@ -90,22 +90,25 @@ static void run_i64(int kind, int64_t n, const int64_t *restrict xa, const int64
   switch (kind) { STEPS_INT(INT_STEP_LOOP) }
 }
 
+static void run_floats(int kind, int64_t n, const void *const x[STEP_ARITY], void *out) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    run_f32_avx512(kind, n, x[0], x[1], x[2], out);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    run_f32_avx2(kind, n, x[0], x[1], x[2], out);
+    return;
+  }
+#endif
+  run_f32_portable(kind, n, x[0], x[1], x[2], out);
+}
+
 static void run_map(const kstep *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
   compute_class c = compute_class_of(s->operand_type);
   if (c == COMPUTE_F64) run_f64(s->kind, n, x[0], x[1], x[2], out);
   if (c == COMPUTE_I64) run_i64(s->kind, n, x[0], x[1], x[2], out);
-  if (c != COMPUTE_F32) return;
-#if KERNEL_X86
-  if (cpu_has_avx512()) {
-    run_f32_avx512(s->kind, n, x[0], x[1], x[2], out);
-    return;
-  }
-  if (cpu_has_avx2()) {
-    run_f32_avx2(s->kind, n, x[0], x[1], x[2], out);
-    return;
-  }
-#endif
-  run_f32_portable(s->kind, n, x[0], x[1], x[2], out);
+  if (c == COMPUTE_F32) run_floats(s->kind, n, x, out);
 }
 
 static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY], void *out) {
@@ -364,21 +367,21 @@ void step_rows_run(const step_list *e, kernel_fault *fault, char *slots, int64_t
     run_block(e, fault, slots, at + i, n - i < e->block ? n - i : e->block);
 }
 
-/* Whether it is one step of one input. */
+/* Whether it is one step of one input in F32. */
 static bool is_single(const short_elementwise_args *p) {
   return p->head.n_inputs + p->head.n_steps + p->head.n_constants == 2 &&
-         p->steps[0].form == KSTEP_MAP;
+         p->steps[0].form == KSTEP_MAP && p->steps[0].operand_type == DTYPE_F32;
 }
 
 /* A row by itself, in whole vectors. */
-static void run_single(const kstep *s, float *x, int64_t n) {
+static void run_single(int kind, float *x, int64_t n) {
   enum { LANES = 16 };
   const int64_t whole = n / LANES * LANES, rest = n - whole;
   float last[LANES] = {0};
-  if (whole > 0) run_map(s, whole, (const void *[]){x, x, x}, x);
+  if (whole > 0) run_floats(kind, whole, (const void *[]){x, x, x}, x);
   if (rest == 0) return;
   memcpy(last, x + whole, (size_t)rest * sizeof *x);
-  run_map(s, LANES, (const void *[]){last, last, last}, last);
+  run_floats(kind, LANES, (const void *[]){last, last, last}, last);
   memcpy(x + whole, last, (size_t)rest * sizeof *x);
 }
 
@@ -411,5 +414,5 @@ void steps_in_place(const short_elementwise_args *p, float *values, int64_t at, 
     run_list(p, values, at, n, rows, pitch);
     return;
   }
-  for (int64_t i = 0; i < rows; i++) run_single(&p->steps[0], values + i * pitch, n);
+  for (int64_t i = 0; i < rows; i++) run_single(p->steps[0].kind, values + i * pitch, n);
 }

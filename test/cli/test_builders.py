@@ -330,8 +330,8 @@ def test_source_that_does_not_compile(tool, helped):
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
 
-# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers and images are parameters, the others are
-# in a struct.
+# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers and images are parameters, all else
+# lies in a struct.
 KINDS = {
     "buffer": (0, "__global char *x"),
     "offset": (5, "long o"),

@@ -81,7 +81,8 @@ def test_rounded(name, device, monkeypatch):
     form, sides, devices = ROUNDED[name]
     conv, inputs, program = made(name, form, sides)
     strict, fast = runs(program, inputs, device, monkeypatch)
-    if not PAIRS or device not in devices:
+    on_gpu = device == "opencl" and os.environ.get("CLAVE_DEVICE_CLASS") == "gpu"  # whose kernels keep f32
+    if not PAIRS or device not in devices or on_gpu:
         np.testing.assert_array_equal(fast, strict)
         return
     rounded = lambda x, w: torch.nn.functional.conv2d(x, w, None, *form[3:5], groups=form[5])

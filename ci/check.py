@@ -19,9 +19,8 @@ import classes
 import long
 import replays
 
-from runner import ROOT, SAN_BUILD, Job, Runner, make, tests_in
+from runner import PYTEST, ROOT, SAN_BUILD, Job, Runner, make, tests_in
 
-PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 SAN = "address,undefined"
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import classes
 
-from runner import ROOT, Job, make
+from runner import PYTEST, ROOT, Job, make
 
 PYTHON = ".venv/bin/python"
 CROSS = "test/compile/test_cross.py"
@@ -77,11 +77,11 @@ def compiled(r):
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     files = sorted(str(f.relative_to(ROOT)) for f in (ROOT / "test/compile").glob("test_*.py"))
     files.remove(CROSS)
-    jobs = [Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f], env) for f in files]
+    jobs = [Job([*PYTEST, f], env) for f in files]
     jobs.append(Job([PYTHON, "test/compile/programs.py"]))
     if r.everything:
         r.run(["ci/deps", "cross"], name="ci/deps cross", timeout=1800)
-        jobs.append(Job([PYTHON, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", CROSS]))
+        jobs.append(Job([*PYTEST, CROSS]))
         jobs.append(Job([*graphs, "100"]))
         jobs.append(Job([*graphs, "100", "--compiler", "clang", "--sanitize"]))
     r.run_all(jobs, timeout=7200)

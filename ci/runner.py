@@ -16,6 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SAN_BUILD = "build/san"
 
+# Says why what is skipped was.
+PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
+
 # How the runners we use say what they did; each pattern gives (passed, failed).
 CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (\d+) test\(s\)")
 CMOCKA_FAILED = re.compile(r"\[  FAILED  \] (\d+) test\(s\)")

@@ -90,6 +90,12 @@ int check_writable(const char *path) {
   return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
 }
 
+bool is_same_file(const char *a, const char *b) {
+  struct stat one, other;
+  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
 int write_file(const char *path, const page *content) {
   struct stat info;
   if (content->failed) return fail_memory();

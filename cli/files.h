@@ -10,6 +10,8 @@ int read_file(const char *path, page *out) CHECK;
 int write_file(const char *path, const page *content) CHECK;
 /* Before work that may take long: whether write_file could write there. */
 int check_writable(const char *path) CHECK;
+/* Whether both are there and are one file. */
+bool is_same_file(const char *a, const char *b);
 /* All of it, to standard output, now. */
 int write_output(const char *bytes, size_t size) CHECK;
 /* Prints what is there and empties it: before work that may take long. */

@@ -143,6 +143,14 @@ static int refuse_flag(const parser *p, const char *word) {
                  : fail_usage("%s has no flag %s", c->name, word);
 }
 
+/* Of all that store where f does: what is given in one way is not given in another, too. */
+static uint64_t bits_of_field(const parser *p, const flag *f) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < p->command->n_flags; i++)
+    if (p->command->flags[i].offset == f->offset) bits |= (uint64_t)1 << i;
+  return bits;
+}
+
 static int read_flag(parser *p, const char *word) {
   const char *equals = strchr(word, '=');
   size_t length = equals ? (size_t)(equals - word) : strlen(word);
@@ -151,7 +159,7 @@ static int read_flag(parser *p, const char *word) {
   if (!f) return refuse_flag(p, word);
   uint64_t bit = (uint64_t)1 << (f - p->command->flags);
   if (p->seen & bit && f->kind != FLAG_LIST) return fail_usage("%s is given twice", f->name);
-  p->seen |= bit;
+  p->seen |= bits_of_field(p, f);
   if (f->kind == FLAG_SWITCH) {
     if (equals) return fail_usage("%s takes no value", f->name);
     *(bool *)field_of(p, f) = true;
@@ -184,7 +192,7 @@ static const flag *next_operand(const parser *p) {
 static int read_operand(parser *p, const char *word) {
   const flag *f = next_operand(p);
   if (!f) return fail_usage("%s takes no further argument \"%s\"", p->command->name, word);
-  p->seen |= (uint64_t)1 << (f - p->command->flags);
+  p->seen |= bits_of_field(p, f);
   return store_value(p, f, word);
 }
 

@@ -142,9 +142,9 @@ typedef struct clave_delegate_graph {
   const clave_delegate_node *nodes;
   uint32_t n_nodes;
   /* Not in the first version of this struct: a plugin that knows that alone ignores these. Nor are
-   * they read in questions. initial: (n_tensors) first values,
-   * row-major, borrowed or copied as constants are, of states without open dimensions; NULL
-   * elsewhere, and for all: zeros. updates: at most one for each state. */
+   * they read in questions. initial: (n_tensors) first values, row-major, borrowed or copied as
+   * constants are, of states without open dimensions; NULL elsewhere, and for all: zeros. updates:
+   * at most one for each state. */
   const void *const *initial;
   const clave_delegate_update *updates;
   uint32_t n_updates;

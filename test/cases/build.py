@@ -3,8 +3,8 @@
     build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager] [--replay PATH]
 
 For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row in OUT/index.tsv, which test/replay.c reads
-(the format is described there). Prints `N passed, N failed`; a case that fails to export is a failed test, and so is one whose
-tolerance would let zeros, the negated answer or 2 % more pass.
+(the format is described there); rows that --only leaves out stay. Prints `N passed, N failed`; a case that fails to export is
+a failed test, and so is one whose tolerance would let zeros, the negated answer or 2 % more pass.
 """
 
 import argparse
@@ -146,12 +146,19 @@ def print_list(jobs):
         print(f"{family}/{case.name}\t{reason}".rstrip())
 
 
-def taken_for_right(replay, index):
+def taken_for_right(replay, index, only):
     """The cases that would take zeros, the negated answer or 2 % more for right, by replay's own comparison."""
     if not replay.exists():
         return [f"{replay} is missing; `make tests` builds it"]
-    run = subprocess.run([replay, index, "--sabotage"], capture_output=True, text=True)
+    chosen = ["--only", only] if only else []
+    run = subprocess.run([replay, index, "--sabotage", *chosen], capture_output=True, text=True)
     return [] if run.returncode == 0 else (run.stdout + run.stderr).splitlines()
+
+
+def rows_left_out(index, only):
+    """An index's rows of cases that are not built anew."""
+    rows = index.read_text().splitlines(keepends=True) if only and index.exists() else []
+    return [row for row in rows if only not in row.partition("\t")[0]]
 
 
 def main():
@@ -169,9 +176,10 @@ def main():
     if args.list:
         print_list(jobs)
         return 0
-    stamp, mark = args.out / "stamp", fingerprint(sources()) + f" torch {torch.__version__} {args.only} {len(jobs)}"
+    index, stamp = args.out / "index.tsv", args.out / "stamp"
+    mark = fingerprint(sources()) + f" torch {torch.__version__} {args.only} {len(jobs)}"
     if stamp.exists() and stamp.read_text() == mark:
-        wrong = taken_for_right(args.replay, args.out / "index.tsv")
+        wrong = taken_for_right(args.replay, index, args.only)
         print(*wrong, f"{len(jobs)} cases are up to date\n{len(jobs)} passed, {len(wrong)} failed", sep="\n")
         return 1 if wrong else 0
     for family in families():
@@ -180,15 +188,16 @@ def main():
     torch.set_num_threads(1)
     if not args.eager:
         quick_export.speed_up_export()
-    rows, errors = [], []
-    with multiprocessing.get_context("fork").Pool(args.jobs) as pool, (args.out / "index.tsv").open("w") as index:
+    kept, rows, errors = rows_left_out(index, args.only), [], []
+    with multiprocessing.get_context("fork").Pool(args.jobs) as pool, index.open("w") as file:
+        file.writelines(kept)
         for row, error in pool.imap(build_case, jobs, chunksize=4):
             (rows if row else errors).append(row or error)
-            print(f"{row}\n" if row else "", end="", file=index, flush=True)
-    errors += [] if args.eager else taken_for_right(args.replay, args.out / "index.tsv")
+            print(f"{row}\n" if row else "", end="", file=file, flush=True)
+    errors += [] if args.eager else taken_for_right(args.replay, index, args.only)
     print("\n".join(errors))
     print(f"{len(jobs)} cases in {time.monotonic() - begin:.0f} s\n{len(rows)} passed, {len(errors)} failed")
-    if not errors:
+    if not errors and not args.eager:
         stamp.write_text(mark)
     return 1 if errors else 0
 

@@ -56,6 +56,8 @@ def test_no_nearest_command(tool):
         (["run", "p", "-x"], "run has no flag -x"),
         (["run", "p", "--device"], "--device needs a value"),
         (["run", "p", "--device", "cpu", "--device", "cpu"], "--device is given twice"),
+        (["compile", "p", "w", "--consts", "c"], "--consts is given twice"),
+        (["compile", "p", "--consts", "c", "w"], 'no further argument "w"'),
         (["run", "p", "--no-fallback=yes"], "--no-fallback takes no value"),
         (["run", "p", "--inputs="], "--inputs is empty"),
         (["run", "p", "--warm-up", "soon"], '--warm-up takes wait or background, not "soon"'),

@@ -183,6 +183,22 @@ def test_constants_elsewhere(tmp_path):
     assert "consts.safetensors: no such file" in bad(tmp_path, tmp_path / "m.json", "-o", tmp_path / "m", *ONE)[0]
 
 
+@pytest.mark.parametrize("flags", [("-o",), ("-o", "m", "--sbom")])
+@pytest.mark.parametrize("name", ["m.json", "weights.safetensors"])
+def test_what_is_read_is_not_written_over(tmp_path, flags, name):
+    """By whatever path."""
+    assert command("convert", MNIST, tmp_path / "m.json").returncode == 0
+    (tmp_path / "consts.safetensors").rename(tmp_path / "weights.safetensors")
+    read = [tmp_path / "m.json", tmp_path / "weights.safetensors"]
+    before = [f.read_bytes() for f in read]
+    (tmp_path / "link").symlink_to(name)
+    written = [tmp_path / f if f == "m" else f for f in flags]
+    made = command("compile", *read, *written, tmp_path / "link", *ONE)
+    says = f"clave: {flags[-1]} {tmp_path}/link would be written over {tmp_path}/{name}, which is read\n"
+    assert (made.returncode, made.stderr) == (1, says)
+    assert [f.read_bytes() for f in read] == before and not (tmp_path / "m").exists()
+
+
 def test_no_compiler(tmp_path):
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env={"CC": "no-such-cc"})
     assert "no-such-cc: No such file" in line and "CC names the C compiler" in line

@@ -18,11 +18,15 @@ NARROW = next(c for c in classes.LESSER if c.name == "registers of 4 floats")
 
 @pytest.mark.parametrize("case", ["encoded/rows_12", "encoded/deep_70"])
 def test_rows_as_they_are_stored(tmp_path, case):
-    """Few rows, and many by more of k than are decoded at once."""
-    runner = BUILD / "test/replay"
+    """Few rows, and many by more of k than are decoded at once; built into an index of others, which stay."""
+    runner, index = BUILD / "test/replay", tmp_path / "index.tsv"
+    rows = ["\t".join([name, "old.clv", "old.safetensors", "0", "0", "0", ""]) for name in ("conv/other", case)]
+    index.write_text("\n".join([*rows, ""]))
     build = [sys.executable, ROOT / "test/cases/build.py", "--out", tmp_path, "--only", case, "--replay", runner]
     subprocess.run(build, check=True, capture_output=True)
-    replay = [runner, tmp_path / "index.tsv", "--device", "opencl", "--only", case]
+    kept, _ = index.read_text().splitlines()
+    assert kept == rows[0]
+    replay = [runner, index, "--device", "opencl", "--only", case]
     env = os.environ | classes.environment(NARROW, BUILD) | {"CLAVE_SELF_CHECK": "off"}
     done = subprocess.run(replay, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -44,7 +44,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
         TILE_VECTOR sum = sums[i * vectors + v];
         if (adds) sum += TILE_LOAD(c + v * FLOATS);
         if (ends) {
-          sum += TILE_FILL(t->bias[i]);
+          if (t->bias) sum += TILE_FILL(t->bias[i]);
           if (t->added) sum += TILE_LOAD(t->added + i * t->c_step + v * FLOATS);
           sum = TILE_MIN(TILE_FILL(t->high), TILE_MAX(TILE_FILL(t->low), sum));
         }

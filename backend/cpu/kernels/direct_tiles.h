@@ -1,11 +1,12 @@
 /* Products of direct_kernels.c, whose sums stay in registers. Included once for each instruction
  * set, behind
- *   TILE_TARGET   what functions are compiled for
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
  *   TILE(name)   the names of those that are made
  *   TILE_ROWS   the most rows
- *   TILE_VECTOR   the type of vectors; TILE_VECTORS of them, or half of them, are a row
- *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
+ *   TILE_VECTORS   so many vectors, or half as many, are a row
  * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/tile_vectors.h"
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
@@ -72,11 +73,6 @@ static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
   return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half)} : TILE(kernel)();
 }
 
-#undef TILE_TARGET
 #undef TILE
 #undef TILE_ROWS
-#undef TILE_VECTOR
 #undef TILE_VECTORS
-#undef TILE_LOAD
-#undef TILE_FILL
-#undef TILE_ADD

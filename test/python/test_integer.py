@@ -133,7 +133,7 @@ def test_codes_that_are_quantised_again(scale, zero, bounds, to, same):
     assert (len(instructions(program, "Elementwise")) == 1) == same
 
 
-@pytest.mark.parametrize("low", [-0.3, 0.0, 0.41])
+@pytest.mark.parametrize("low", [-0.3, 0.0, 0.41, float("inf")])
 @pytest.mark.parametrize("high", [0.87, 3.0, 4.96, 9.0])
 def test_limits_before_codes(low, high):
     """Codes are of [-0.14, 4.96]: limits within that change them, others do not."""

@@ -207,56 +207,32 @@ static void check_forms(const conv_args *forms, int n) {
     }
 }
 
+static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
+                      kconv_dim z, kconv_dim y, kconv_dim x_dim) {
+  return (conv_args){.images = images,
+                     .groups = groups,
+                     .channels = channels,
+                     .outputs = outputs,
+                     .dims = {z, y, x_dim}};
+}
+
 static void check_most(void) {
   const kconv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
-      {.images = 2,
-       .groups = 1,
-       .channels = 3,
-       .outputs = 5,
-       .dims = {one, dim(9, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)}},
-      {.images = 3,
-       .groups = 2,
-       .channels = 2,
-       .outputs = 7,
-       .dims = {one, dim(12, 3, 2, 1, 2), dim(13, 2, 3, 0, 5)}},
-      {.images = 2,
-       .groups = 6,
-       .channels = 1,
-       .outputs = 1,
-       .dims = {one, dim(7, 5, 1, 2, 1), dim(70, 5, 1, 2, 1)}},
-      {.images = 2, /* rows of more than ROW_BLOCK */
-       .groups = 3,
-       .channels = 1,
-       .outputs = 2,
-       .dims = {one, dim(6, 3, 2, 1, 2), dim(600, 9, 2, 4, 1)}},
-      {.images = 1, /* more than MOST_TERMS taps */
-       .groups = 2,
-       .channels = 1,
-       .outputs = 1,
-       .dims = {one, dim(12, 9, 1, 4, 1), dim(12, 8, 1, 3, 1)}},
-      {.images = 0, .groups = 3, .channels = 1, .outputs = 2, .dims = {one, one, one}},
-      {.images = 1,
-       .groups = 1,
-       .channels = 129,
-       .outputs = 66,
-       .dims = {one, one, dim(9, 1, 1, 0, 1)}},
-      {.images = 1,
-       .groups = 1,
-       .channels = 2,
-       .outputs = 3,
-       .dims = {dim(4, 3, 1, 2, 1), dim(5, 2, 2, 0, 1), dim(6, 3, 1, 1, 1)}},
-      {.images = 1, /* strides beyond what taps span */
-       .groups = 2,
-       .channels = 2,
-       .outputs = 3,
-       .dims = {dim(4, 2, 3, 1, 1), dim(23, 2, 5, 1, 3), dim(9, 3, 200000, 100000, 2)}},
-      {.images = 70, .groups = 1, .channels = 8, .outputs = 4, .dims = {one, one, one}},
-      {.images = 1,
-       .groups = 1,
-       .channels = 700,
-       .outputs = 2,
-       .dims = {one, dim(3, 3, 1, 1, 1), dim(3, 3, 1, 1, 1)}},
+      form(2, 1, 3, 5, one, dim(9, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)),
+      form(3, 2, 2, 7, one, dim(12, 3, 2, 1, 2), dim(13, 2, 3, 0, 5)),
+      form(2, 6, 1, 1, one, dim(7, 5, 1, 2, 1), dim(70, 5, 1, 2, 1)),
+      /* rows of more than ROW_BLOCK */
+      form(2, 3, 1, 2, one, dim(6, 3, 2, 1, 2), dim(600, 9, 2, 4, 1)),
+      /* more than MOST_TERMS taps */
+      form(1, 2, 1, 1, one, dim(12, 9, 1, 4, 1), dim(12, 8, 1, 3, 1)),
+      form(0, 3, 1, 2, one, one, one),
+      form(1, 1, 129, 66, one, one, dim(9, 1, 1, 0, 1)),
+      form(1, 1, 2, 3, dim(4, 3, 1, 2, 1), dim(5, 2, 2, 0, 1), dim(6, 3, 1, 1, 1)),
+      /* strides beyond what taps span */
+      form(1, 2, 2, 3, dim(4, 2, 3, 1, 1), dim(23, 2, 5, 1, 3), dim(9, 3, 200000, 100000, 2)),
+      form(70, 1, 8, 4, one, one, one),
+      form(1, 1, 700, 2, one, dim(3, 3, 1, 1, 1), dim(3, 3, 1, 1, 1)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }
@@ -265,31 +241,11 @@ static void check_most(void) {
 static void check_more(void) {
   const kconv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
-      {.images = 2,
-       .groups = 5,
-       .channels = 1,
-       .outputs = 1,
-       .dims = {one, dim(9, 3, 1, 1, 1), dim(23, 3, 1, 1, 1)}},
-      {.images = 1,
-       .groups = 7,
-       .channels = 1,
-       .outputs = 1,
-       .dims = {one, dim(15, 3, 2, 1, 1), dim(37, 3, 2, 1, 1)}},
-      {.images = 1,
-       .groups = 4,
-       .channels = 1,
-       .outputs = 1,
-       .dims = {one, dim(3, 5, 1, 4, 1), dim(3, 5, 1, 4, 1)}},
-      {.images = 1,
-       .groups = 3,
-       .channels = 1,
-       .outputs = 2,
-       .dims = {one, dim(20, 3, 3, 2, 2), dim(66, 3, 4, 1, 1)}},
-      {.images = 1,
-       .groups = 1,
-       .channels = 4,
-       .outputs = 11,
-       .dims = {one, one, dim(200, 1, 1, 0, 1)}},
+      form(2, 5, 1, 1, one, dim(9, 3, 1, 1, 1), dim(23, 3, 1, 1, 1)),
+      form(1, 7, 1, 1, one, dim(15, 3, 2, 1, 1), dim(37, 3, 2, 1, 1)),
+      form(1, 4, 1, 1, one, dim(3, 5, 1, 4, 1), dim(3, 5, 1, 4, 1)),
+      form(1, 3, 1, 2, one, dim(20, 3, 3, 2, 2), dim(66, 3, 4, 1, 1)),
+      form(1, 1, 4, 11, one, one, dim(200, 1, 1, 0, 1)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }

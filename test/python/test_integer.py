@@ -133,6 +133,21 @@ def test_codes_that_are_quantised_again(scale, zero, bounds, to, same):
     assert (len(instructions(program, "Elementwise")) == 1) == same
 
 
+@pytest.mark.parametrize("low", [-0.3, 0.0, 0.41, float("inf")])
+@pytest.mark.parametrize("high", [0.87, 3.0, 4.96, 9.0])
+def test_limits_before_codes(low, high):
+    """Codes are of [-0.14, 4.96]: limits within that change them, others do not."""
+    layer = conv()
+
+    def f(x):
+        return quantised(torch.clamp(layer(x), low, high))
+
+    program = _export.check(f, (PLANES,))
+    assert instructions(program, "ConvInteger")
+    _export.same(clave.Session(program, "opencl")(PLANES), f(PLANES))
+    assert (f(PLANES) == quantised(layer(PLANES))).all() == (low < -0.14 and high >= 4.96)
+
+
 @pytest.mark.parametrize(("value", "moves"), [(0.0, True), (-0.3, False), (0.5, False)])
 def test_padding_stays_among_codes(value, moves):
     def f(x):

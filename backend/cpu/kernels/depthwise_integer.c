@@ -13,7 +13,7 @@ enum {
   LANES = 16, /* outputs of a vector */
   LANE_BYTES = 16 /* of x, that four outputs see */,
   LOADED = 64, /* bytes of x */
-  MOST_STRIDE = (LOADED / LANE_BYTES - 1) + 1,
+  MOST_STRIDE = LOADED / LANE_BYTES,
   MOST_ROWS = 16,
   MOST_WORDS = 4, /* of a row of taps */
   OUTPUTS_PER_TASK = 32 * 1024

@@ -11,15 +11,9 @@
 KERNEL_INLINE vec4 vec4_even(vec4 a, vec4 b) { return (vec4){a[0], a[2], b[0], b[2]}; }
 KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[3]}; }
 
-#define TILE_TARGET
+#define TILE_SET TILE_PORTABLE
 #define TILE(name) portable_##name
-#define TILE_VECTOR vec4
 #define TILE_ROWS 4
-#define TILE_LOAD vec4_load
-#define TILE_FILL vec4_fill
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
-#define TILE_MAX vec4_larger
-#define TILE_MIN vec4_smaller
 #define TILE_EVEN vec4_even
 #define TILE_ODD vec4_odd
 #include "backend/cpu/kernels/depthwise_tiles.h"
@@ -31,15 +25,9 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #define HALF_AVX2(a, b, shuffle) \
   _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
 
-#define TILE_TARGET TARGET_AVX2
+#define TILE_SET TILE_AVX2
 #define TILE(name) avx2_##name
-#define TILE_VECTOR __m256
 #define TILE_ROWS 4
-#define TILE_LOAD _mm256_loadu_ps
-#define TILE_FILL(x) _mm256_set1_ps(x)
-#define TILE_ADD _mm256_fmadd_ps
-#define TILE_MAX _mm256_max_ps
-#define TILE_MIN _mm256_min_ps
 #define TILE_EVEN(a, b) HALF_AVX2(a, b, 0x88)
 #define TILE_ODD(a, b) HALF_AVX2(a, b, 0xDD)
 #include "backend/cpu/kernels/depthwise_tiles.h"

@@ -1,11 +1,11 @@
 /* Kernels of depthwise_kernels.c. Included once for each instruction set, behind
- *   TILE_TARGET   what functions are compiled for
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
  *   TILE(name)   the names of those that are made
- *   TILE_VECTOR   the type of vectors, of at most DEPTHWISE_ROW_SLACK floats
  *   TILE_ROWS   so many rows of outputs are made at once, at most 4
- *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
- *   TILE_MAX(a, b), TILE_MIN(a, b)   of vectors; b where they cannot tell
- *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second of two vectors */
+ *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second of two vectors
+ * Vectors are of at most DEPTHWISE_ROW_SLACK floats. */
+
+#include "backend/cpu/kernels/tile_vectors.h"
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
@@ -161,14 +161,7 @@ TILE_TARGET static void TILE(strip_5_2)(const depthwise_strip *s) { TILE(strip)(
 static const depthwise_kernel TILE(kernels)[2][2] = {{TILE(strip_3_1), TILE(strip_3_2)},
                                                      {TILE(strip_5_1), TILE(strip_5_2)}};
 
-#undef TILE_TARGET
 #undef TILE
-#undef TILE_VECTOR
 #undef TILE_ROWS
-#undef TILE_LOAD
-#undef TILE_FILL
-#undef TILE_ADD
-#undef TILE_MAX
-#undef TILE_MIN
 #undef TILE_EVEN
 #undef TILE_ODD

@@ -1,15 +1,18 @@
 /* Products of direct_kernels.c, whose sums stay in registers. Included once for each instruction
  * set, behind
- *   TILE_TARGET   what functions are compiled for
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
  *   TILE(name)   the names of those that are made
  *   TILE_ROWS   the most rows
- *   TILE_VECTOR   the type of vectors; TILE_VECTORS of them, or fewer, are a row
- *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
+ *   TILE_VECTORS   so many vectors, or half as many, are a row
  * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/tile_vectors.h"
+
+enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
                                          const int64_t step) {
-  enum { FLOATS = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+  enum { FLOATS = TILE(floats) };
   const float *b = t->b;
   TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
 #pragma GCC unroll 24
@@ -54,11 +57,22 @@ TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, cons
     TILE(rows)(t, rows, vectors, t->step);
 }
 
-#undef TILE_TARGET
+TILE_TARGET static void TILE(whole)(const direct_product *t, int rows) {
+  TILE(run)(t, rows, TILE_VECTORS);
+}
+TILE_TARGET static inline void TILE(half)(const direct_product *t, int rows) {
+  TILE(run)(t, rows, TILE_VECTORS / 2);
+}
+
+static inline direct_kernel TILE(kernel)(void) {
+  return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole)};
+}
+/* For few outputs. */
+static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
+  const int half = TILE_VECTORS / 2 * TILE(floats);
+  return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half)} : TILE(kernel)();
+}
+
 #undef TILE
 #undef TILE_ROWS
-#undef TILE_VECTOR
 #undef TILE_VECTORS
-#undef TILE_LOAD
-#undef TILE_FILL
-#undef TILE_ADD

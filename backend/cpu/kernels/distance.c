@@ -63,7 +63,8 @@ static void distance_range(void *ctx, int64_t begin, int64_t end) {
 typedef struct tiles {
   const distance_args *t;
   float *b;       /* (n_panels, m, DISTANCE_LANES) of each batch: columns are rows of b, 0 beyond */
-  const float *a; /* (rows of all batches, m) */
+  const float *a; /* (rows of all batches, m): as they are, or `widened` */
+  float *widened;
   int64_t n_panels, n_groups; /* of DISTANCE_ROWS rows of a, in a batch */
 } tiles;
 
@@ -101,7 +102,7 @@ static void widen_rows(void *ctx, int64_t begin, int64_t end) {
   const tiles *s = ctx;
   const distance_args *t = s->t;
   load_row(COMPUTE_F32, t->a.type, element_at(t->a.data, t->a.type, begin * t->m), 1,
-           (end - begin) * t->m, (float *)(uintptr_t)s->a + begin * t->m);
+           (end - begin) * t->m, s->widened + begin * t->m);
 }
 
 static void run_tiles(void *ctx, int64_t begin, int64_t end) {
@@ -137,7 +138,7 @@ static bool distance_by_tiles(const kernel_context *ctx, const distance_args *t)
              .n_groups = ceil_div(t->n_a, DISTANCE_ROWS)};
   const int64_t batches = batches_of(t);
   if (a_bytes(t) > 0) {
-    s.a = (const float *)(const void *)(scratch + b_bytes(t));
+    s.a = s.widened = (float *)(void *)(scratch + b_bytes(t));
     ctx->parallel_for(ctx->pool, batches * t->n_a, PACK_GRAIN, widen_rows, &s);
   }
   ctx->parallel_for(ctx->pool, batches * s.n_panels, PACK_GRAIN / DISTANCE_LANES, pack_panels, &s);

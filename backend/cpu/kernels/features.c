@@ -45,7 +45,8 @@ static bool has_avx512(cpu_kind least, bool is_there) {
 }
 bool cpu_has_avx512(void) { return has_avx512(KIND_AVX512, true); }
 bool cpu_has_avx512_vnni(void) {
-  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512vnni"));
+  return has_avx512(KIND_ALL,
+                    __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"));
 }
 bool cpu_has_avx512_bf16(void) {
   return has_avx512(KIND_ALL,

@@ -177,8 +177,6 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
   const bool words = is_rounded(c);
   const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = c->g->k;
   const int64_t at = output_at(c, t, row) * c->cells + first;
-  float none[POINTWISE_MOST_ROWS];
-  for (int i = 0; i < POINTWISE_MOST_ROWS; i++) none[i] = -0.0F;
   const pointwise_tile tile = {
       .k = k,
       .a = (const float *)c->g->packed_a + (t->group * c->strips + strip) * c->height * k,
@@ -186,7 +184,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .b = words ? (const float *)(void *)panel_at(c, t, column)
                  : plane_at(c, t->image, t->group, 0, first),
       .b_step = words ? c->whole.nr : c->cells,
-      .bias = p->bias ? (const float *)p->bias + output : none,
+      .bias = p->bias ? (const float *)p->bias + output : NULL,
       .added = p->tail.added ? (const float *)p->tail.added + at : NULL,
       .c = (float *)p->out + at,
       .c_step = c->cells,

@@ -5,87 +5,49 @@
 
 /* ---------------------------------------------------------------- any processor */
 
-#define TILE_TARGET
+#define TILE_SET TILE_PORTABLE
 #define TILE(name) portable_##name
 #define TILE_ROWS 4
-#define TILE_VECTOR vec4
 #define TILE_VECTORS 2
-#define TILE_LOAD vec4_load
-#define TILE_FILL vec4_fill
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
-#define TILE_MAX vec4_larger
-#define TILE_MIN vec4_smaller
 #include "backend/cpu/kernels/pointwise_tiles.h"
 
-#define TILE_TARGET
+#define TILE_SET TILE_PORTABLE_PAIRS
 #define TILE(name) pairs_portable_##name
 #define TILE_ROWS 4
-#define TILE_VECTOR vec4
 #define TILE_VECTORS 2
-#define TILE_LOAD vec4_load
-#define TILE_FILL vec4_fill
-#define TILE_ADD(a, b, sum) vec4_add_pairs(sum, a, b)
-#define TILE_MAX vec4_larger
-#define TILE_MIN vec4_smaller
 #include "backend/cpu/kernels/pointwise_tiles.h"
 
 #if KERNEL_ARM
-#define TILE_TARGET TARGET_ARM_BF16
+#define TILE_SET TILE_ARM_PAIRS
 #define TILE(name) pairs_arm_##name
 #define TILE_ROWS 12
-#define TILE_VECTOR vec4
 #define TILE_VECTORS 2
-#define TILE_LOAD vec4_load
-#define TILE_FILL vec4_fill
-#define TILE_ADD(a, b, sum) vec4_add_bfdot(sum, a, b)
-#define TILE_MAX vec4_larger
-#define TILE_MIN vec4_smaller
 #include "backend/cpu/kernels/pointwise_tiles.h"
 #endif
 
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
-#define TILE_TARGET TARGET_AVX2
+#define TILE_SET TILE_AVX2
 #define TILE(name) avx2_##name
 #define TILE_ROWS 6
-#define TILE_VECTOR __m256
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm256_loadu_ps
-#define TILE_FILL _mm256_set1_ps
-#define TILE_ADD _mm256_fmadd_ps
-#define TILE_MAX _mm256_max_ps
-#define TILE_MIN _mm256_min_ps
 #include "backend/cpu/kernels/pointwise_tiles.h"
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-#define TILE_TARGET TARGET_AVX512
+#define TILE_SET TILE_AVX512
 #define TILE(name) avx512_##name
 #define TILE_ROWS 12
-#define TILE_VECTOR __m512
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm512_loadu_ps
-#define TILE_FILL _mm512_set1_ps
-#define TILE_ADD _mm512_fmadd_ps
-#define TILE_MAX _mm512_max_ps
-#define TILE_MIN _mm512_min_ps
 #include "backend/cpu/kernels/pointwise_tiles.h"
 
 /* ---------------------------------------------------------------- AVX-512 BF16 */
 
-#define ADD_PAIRS(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
-
-#define TILE_TARGET TARGET_AVX512_BF16
+#define TILE_SET TILE_AVX512_PAIRS
 #define TILE(name) pairs_avx512_##name
 #define TILE_ROWS 12
-#define TILE_VECTOR __m512
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm512_loadu_ps
-#define TILE_FILL _mm512_set1_ps
-#define TILE_ADD ADD_PAIRS
-#define TILE_MAX _mm512_max_ps
-#define TILE_MIN _mm512_min_ps
 #include "backend/cpu/kernels/pointwise_tiles.h"
 #endif
 

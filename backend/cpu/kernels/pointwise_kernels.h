@@ -13,14 +13,14 @@ typedef struct pointwise_tile {
   int64_t a_step;
   const float *b; /* element (k, column): b[k * b_step + column] */
   int64_t b_step;
-  const float *bias;  /* (rows) */
+  const float *bias;  /* (rows), or NULL */
   const float *added; /* as c, or NULL */
   float *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   float low, high;
 } pointwise_tile;
 
-enum { POINTWISE_BLOCK = 64, POINTWISE_MOST_ROWS = 12 };
+enum { POINTWISE_BLOCK = 64 };
 
 typedef struct pointwise_kernel {
   int nr; /* columns */

@@ -1,11 +1,11 @@
 /* Tiles of pointwise_kernels.c. Included once for each instruction set, behind
- *   TILE_TARGET   what functions are compiled for
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
  *   TILE(name)   the names of those that are made
  *   TILE_ROWS   the most rows
- *   TILE_VECTOR   the type of vectors; TILE_VECTORS of them, or half of them, are a row
- *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
- *   TILE_MAX(a, b), TILE_MIN(a, b)   of vectors; b where they cannot tell
+ *   TILE_VECTORS   so many vectors, or half as many, are a row
  * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/tile_vectors.h"
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
@@ -44,7 +44,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
         TILE_VECTOR sum = sums[i * vectors + v];
         if (adds) sum += TILE_LOAD(c + v * FLOATS);
         if (ends) {
-          sum += TILE_FILL(t->bias[i]);
+          if (t->bias) sum += TILE_FILL(t->bias[i]);
           if (t->added) sum += TILE_LOAD(t->added + i * t->c_step + v * FLOATS);
           sum = TILE_MIN(TILE_FILL(t->high), TILE_MAX(TILE_FILL(t->low), sum));
         }
@@ -70,13 +70,6 @@ TILE_TARGET static void TILE(half)(const pointwise_tile *t, int rows) {
 static const pointwise_kernel TILE(kernels)[2] = {{TILE_VECTORS * TILE(floats), TILE(whole)},
                                                   {TILE_VECTORS / 2 * TILE(floats), TILE(half)}};
 
-#undef TILE_TARGET
 #undef TILE
 #undef TILE_ROWS
-#undef TILE_VECTOR
 #undef TILE_VECTORS
-#undef TILE_LOAD
-#undef TILE_FILL
-#undef TILE_ADD
-#undef TILE_MAX
-#undef TILE_MIN

@@ -49,18 +49,11 @@ TARGET_AVX2 static void compute_avx2(const requantise_args *p, const affine t[2]
                                      float *to) {
   compute(p, t, n, to);
 }
-TARGET_AVX512 static void compute_avx512(const requantise_args *p, const affine t[2], int64_t n,
-                                         float *to) {
-  compute(p, t, n, to);
-}
 #endif
 
+/* All of a row; on AVX-512 what whole vectors leave of it. */
 static void compute_block(const requantise_args *p, const affine t[2], int64_t n, float *to) {
 #if KERNEL_X86
-  if (cpu_has_avx512()) {
-    compute_avx512(p, t, n, to);
-    return;
-  }
   if (cpu_has_avx2()) {
     compute_avx2(p, t, n, to);
     return;

@@ -284,7 +284,7 @@ typedef struct row_parts {
 } row_parts;
 
 static int64_t part_begin(const row_parts *p, int64_t n, int64_t part) {
-  return n / p->parts * part + least(part, n % p->parts);
+  return share_begin(n, p->parts, part);
 }
 
 static void read_parts(void *ctx, int64_t begin, int64_t end) {

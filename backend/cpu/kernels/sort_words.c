@@ -67,7 +67,7 @@ typedef struct digit_pass {
 } digit_pass;
 
 static int64_t part_begin(const digit_pass *p, int64_t part) {
-  return p->n / p->parts * part + least(part, p->n % p->parts);
+  return share_begin(p->n, p->parts, part);
 }
 
 static int digit_of(uint64_t word, int shift) { return (int)(word >> shift & (SORT_DIGITS - 1)); }

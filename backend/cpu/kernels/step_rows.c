@@ -13,27 +13,34 @@ enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache 
 
 /* ---------------------------------------------------------------- one step over a block
  * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL
- * results. */
+ * results. out may be one of the operands, or lie apart from all of them: iterations of a loop are
+ * independent, which compilers cannot see. */
 
-#define LOOP_SAME(expression)               \
-  {                                         \
-    real *restrict y = out;                 \
-    for (int64_t i = 0; i < n; i++) {       \
-      real a = xa[i], b = xb[i], c = xc[i]; \
-      (void)b, (void)c;                     \
-      y[i] = (real)(expression);            \
-    }                                       \
-    break;                                  \
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* what calls functions has no vectors */
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+#define LOOP_SAME(expression)                     \
+  {                                               \
+    real *y = out;                                \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+      real a = xa[i], b = xb[i], c = xc[i];       \
+      (void)b, (void)c;                           \
+      y[i] = (real)(expression);                  \
+    }                                             \
+    break;                                        \
   }
-#define LOOP_BOOL(expression)               \
-  {                                         \
-    int64_t *restrict y = out;              \
-    for (int64_t i = 0; i < n; i++) {       \
-      real a = xa[i], b = xb[i], c = xc[i]; \
-      (void)b, (void)c;                     \
-      y[i] = (expression) ? 1 : 0;          \
-    }                                       \
-    break;                                  \
+#define LOOP_BOOL(expression)                     \
+  {                                               \
+    int64_t *y = out;                             \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+      real a = xa[i], b = xb[i], c = xc[i];       \
+      (void)b, (void)c;                           \
+      y[i] = (expression) ? 1 : 0;                \
+    }                                             \
+    break;                                        \
   }
 /* A compiled program is built with the kinds of steps that it has, as bits; the library with all.
  */
@@ -57,8 +64,8 @@ static inline bool has_step(int kind, uint64_t low, uint64_t high) {
     if (!has_step(INT_STEP_##NAME, KERNEL_INT_STEPS)) break; \
     LOOP_##result(expression)
 
-KERNEL_INLINE void run_f32(int kind, int64_t n, const float *restrict xa, const float *restrict xb,
-                           const float *restrict xc, void *restrict out) {
+KERNEL_INLINE void run_f32(int kind, int64_t n, const float *xa, const float *xb, const float *xc,
+                           void *out) {
   typedef float real;
   switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
 }
@@ -78,14 +85,14 @@ TARGET_AVX512 static void run_f32_avx512(int kind, int64_t n, const float *xa, c
 }
 #endif
 
-static void run_f64(int kind, int64_t n, const double *restrict xa, const double *restrict xb,
-                    const double *restrict xc, void *restrict out) {
+static void run_f64(int kind, int64_t n, const double *xa, const double *xb, const double *xc,
+                    void *out) {
   typedef double real;
   switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
 }
 
-static void run_i64(int kind, int64_t n, const int64_t *restrict xa, const int64_t *restrict xb,
-                    const int64_t *restrict xc, void *restrict out) {
+static void run_i64(int kind, int64_t n, const int64_t *xa, const int64_t *xb, const int64_t *xc,
+                    void *out) {
   typedef int64_t real;
   switch (kind) { STEPS_INT(INT_STEP_LOOP) }
 }

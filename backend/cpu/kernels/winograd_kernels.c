@@ -122,7 +122,7 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
 
 /* ---------------------------------------------------------------- any processor */
 
-#define TILE_TARGET
+#define TILE_SET TILE_PORTABLE
 #define TILE_ONE product_portable
 #define TILE_RUN multiply_portable
 #if defined(__aarch64__)
@@ -130,12 +130,8 @@ KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const
 #else
 #define TILE_ROWS 2
 #endif
-#define TILE_VECTOR vec4
 #define TILE_VECTORS 4
-#define TILE_LOAD vec4_load
 #define TILE_AHEAD(p) (void)(p)
-#define TILE_FILL vec4_fill
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
 enum { PORTABLE_M = TILE_ROWS };
 #include "backend/cpu/kernels/winograd_tiles.h"
 
@@ -155,16 +151,12 @@ static void outputs_4(const float *from, int64_t step, const float *bias, float 
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
-#define TILE_TARGET TARGET_AVX2
+#define TILE_SET TILE_AVX2
 #define TILE_ONE product_avx2
 #define TILE_RUN multiply_avx2
 #define TILE_ROWS 6
-#define TILE_VECTOR __m256
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm256_loadu_ps
 #define TILE_AHEAD(p) ask_for(p, AHEAD)
-#define TILE_FILL _mm256_set1_ps
-#define TILE_ADD _mm256_fmadd_ps
 enum { AVX2_M = TILE_ROWS };
 #include "backend/cpu/kernels/winograd_tiles.h"
 
@@ -185,16 +177,12 @@ TARGET_AVX2 static void outputs_4_avx2(const float *from, int64_t step, const fl
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-#define TILE_TARGET TARGET_AVX512
+#define TILE_SET TILE_AVX512
 #define TILE_ONE product_avx512
 #define TILE_RUN multiply_avx512
 #define TILE_ROWS 12
-#define TILE_VECTOR __m512
 #define TILE_VECTORS 2
-#define TILE_LOAD _mm512_loadu_ps
 #define TILE_AHEAD(p) ask_for(p, AHEAD)
-#define TILE_FILL _mm512_set1_ps
-#define TILE_ADD _mm512_fmadd_ps
 enum { AVX512_M = TILE_ROWS };
 #include "backend/cpu/kernels/winograd_tiles.h"
 

@@ -1,10 +1,11 @@
 /* Products of winograd_kernels.c, whose sums stay in registers. Included once for each instruction
  * set, behind
- *   TILE_TARGET   what functions are compiled for
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
  *   TILE_ONE, TILE_RUN   the names of those that are made: a number of rows; 1 to TILE_ROWS of them
- *   TILE_VECTOR   the type of vectors; TILE_VECTORS of them are a row
- *   TILE_LOAD(p), TILE_FILL(x), TILE_ADD(a, b, sum)   of vectors
+ *   TILE_VECTORS   so many vectors are a row
  * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/tile_vectors.h"
 
 TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int rows) {
   enum { FLOATS = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
@@ -44,13 +45,8 @@ TILE_TARGET static void TILE_RUN(const winograd_product *t, int rows) {
 #include "backend/cpu/kernels/tile_rows.h"
 }
 
-#undef TILE_TARGET
 #undef TILE_ONE
 #undef TILE_RUN
 #undef TILE_ROWS
-#undef TILE_VECTOR
 #undef TILE_VECTORS
-#undef TILE_LOAD
 #undef TILE_AHEAD
-#undef TILE_FILL
-#undef TILE_ADD

@@ -1,0 +1,65 @@
+/* The vectors that tiles (*_tiles.h) are made of: of the instruction set TILE_SET, one of those
+ * below,
+ *   TILE_TARGET   what functions are compiled for
+ *   TILE_VECTOR   the type
+ *   TILE_LOAD(p), TILE_FILL(x)
+ *   TILE_ADD(a, b, sum)   sum + a * b; of PAIRS, of words of pairs.h
+ *   TILE_MAX(a, b), TILE_MIN(a, b)   b where they cannot tell
+ * Included once for each set, behind features.h, vec4.h and avx512.h. */
+
+#define TILE_PORTABLE 1
+#define TILE_PORTABLE_PAIRS 2
+#define TILE_ARM_PAIRS 3
+#define TILE_AVX2 4
+#define TILE_AVX512 5
+#define TILE_AVX512_PAIRS 6
+
+#undef TILE_TARGET
+#undef TILE_VECTOR
+#undef TILE_LOAD
+#undef TILE_FILL
+#undef TILE_ADD
+#undef TILE_MAX
+#undef TILE_MIN
+
+#if TILE_SET <= TILE_ARM_PAIRS
+#define TILE_VECTOR vec4
+#define TILE_LOAD vec4_load
+#define TILE_FILL vec4_fill
+#define TILE_MAX vec4_larger
+#define TILE_MIN vec4_smaller
+#elif TILE_SET == TILE_AVX2
+#define TILE_VECTOR __m256
+#define TILE_LOAD _mm256_loadu_ps
+#define TILE_FILL _mm256_set1_ps
+#define TILE_MAX _mm256_max_ps
+#define TILE_MIN _mm256_min_ps
+#else
+#define TILE_VECTOR __m512
+#define TILE_LOAD _mm512_loadu_ps
+#define TILE_FILL _mm512_set1_ps
+#define TILE_MAX _mm512_max_ps
+#define TILE_MIN _mm512_min_ps
+#endif
+
+#if TILE_SET == TILE_PORTABLE
+#define TILE_TARGET
+#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
+#elif TILE_SET == TILE_PORTABLE_PAIRS
+#define TILE_TARGET
+#define TILE_ADD(a, b, sum) vec4_add_pairs(sum, a, b)
+#elif TILE_SET == TILE_ARM_PAIRS
+#define TILE_TARGET TARGET_ARM_BF16
+#define TILE_ADD(a, b, sum) vec4_add_bfdot(sum, a, b)
+#elif TILE_SET == TILE_AVX2
+#define TILE_TARGET TARGET_AVX2
+#define TILE_ADD _mm256_fmadd_ps
+#elif TILE_SET == TILE_AVX512
+#define TILE_TARGET TARGET_AVX512
+#define TILE_ADD _mm512_fmadd_ps
+#else
+#define TILE_TARGET TARGET_AVX512_BF16
+#define TILE_ADD(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+#endif
+
+#undef TILE_SET

@@ -62,11 +62,12 @@ def made(name, form, sides, **how):
 
 def runs(program, inputs, device, monkeypatch):
     """Results in strict and in fast precision, which must repeat."""
-    found = []
+    found, opened, sessions = [], clave.Device(device), []
     for precision in ("strict", "fast"):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
-        session = clave.Session(program, device)
+        session = clave.Session(program, opened)
+        sessions.append(session)  # forms of weights live as long as one has them
         found.append(np.asarray(session.run(*(i.numpy() for i in inputs))[0]))
         session.run(*(i.flip(-1).contiguous().numpy() for i in inputs))
         np.testing.assert_array_equal(session.run(*(i.numpy() for i in inputs))[0], found[-1])

@@ -67,7 +67,7 @@ clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, buffer *
   const oracle *o = c->s->oracle;
   row_memory m = {0};
   *out = *x;
-  if (!x->buf) return NULL; /* of no elements */
+  if (!x->buf || x->t.encoding.kind) return NULL; /* of no elements; codes stay as they are */
   clave_status st = read_elements(o, x, to, &m);
   if (!st) round_elements(c->rounds, &x->t, to, &m);
   if (!st && !*made) st = o->cpu->vt->buffer_create(o->cpu, m.bytes, made);

@@ -5,9 +5,11 @@
  *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <=
  *                RUN entries
  *   sort_digits  a work-item sorts a stretch by digits of 8 bits, the lowest first (LSD radix
- * sort), and keeps all sort_merge   pairs of runs of `length` entries become runs of the first
- * `keep` entries of both. A work-item makes `chunk` of them, from where its part begins in the two
- * runs (the merge path) sort_store   out and indices from the places */
+ *                sort), and keeps all
+ *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both.
+ *                A work-item makes `chunk` of them, from where its part begins in the two runs (the
+ *                merge path)
+ *   sort_store   out and indices from the places */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32

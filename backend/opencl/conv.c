@@ -30,6 +30,7 @@ typedef struct convolution {
   plane_dim z, y, c; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
   bool takes_dots, has_dots; /* conv_dots_usable */
+  bool takes_pairs;          /* pointwise_takes_pairs */
   dtype compute;             /* what launch_compute makes the kernel's numbers of */
   dtype weight_type;         /* of what the kernel reads */
   arg_buffer weight;
@@ -170,7 +171,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
-  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f);
+  if (i == CONV_PLANES) return !c->v->takes_pairs && planes_usable(c->s, &c->v->f);
   if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
@@ -190,6 +191,7 @@ static int variant_by_rule(const conv_choice *c) {
                        CONV_PRODUCT,
                        CONV_GROUPS};
   if (c->v->has_dots) return CONV_DOTS;
+  if (c->v->takes_pairs) return CONV_PRODUCT;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (first[i] != CONV_DIRECT && takes_variant(c, first[i])) return first[i];
   return CONV_DIRECT;
@@ -491,6 +493,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   TRY(check_places(f));
   convolution v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
+  TRY(pointwise_takes_pairs(s, f, &v.takes_pairs));
   const int variant = choose_variant(s, &v);
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);

@@ -6,9 +6,7 @@
 
 /* Whether `opencl_conv_groups` runs it on the recorder's device, which takes no transposed ones. */
 bool conv_groups_usable(const cl_recorder *s, const conv_form *f);
-/* weight: f's, as it lies or as floats; of weight_type. key: what decides which block a group
- * makes.
- */
+/* weight: f's, as it lies or as floats; of weight_type. key: decides which block a group makes. */
 clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *f,
                                 arg_buffer weight, dtype weight_type, tuning_key key) STATUS_CHECK;
 

@@ -9,9 +9,10 @@ typedef struct gemm {
   const node *node;
   matmul_form f;
   bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
-  const bound_tensor *codes; /* gemm_packed: NULL, or the constant whose floats a is, which lie
-                                nowhere else */
-  bool pairs;                /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
+  const bound_tensor *codes; /* NULL, or the constant whose floats a is, which lie nowhere else: by
+                                gemm_packed alone */
+  bool pairs;                /* see gemm_takes_pairs: a and b are rounded to BF16, two k to a word
+                                (kernels_cl/pairs.h) */
   mma_kind mma;              /* see gemm_choose_mma */
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
@@ -82,8 +83,9 @@ bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
 /* Elements of k, or words of pairs. */
 static inline int64_t gemm_depth(const gemm *g) { return g->pairs ? (g->f.k + 1) / 2 : g->f.k; }
-/* Sets g->pairs where fewer digits will do and that is faster. */
-clave_status gemm_choose_pairs(gemm *g) STATUS_CHECK;
+/* Whether gemm_record multiplies pairs: where fewer digits will do and that is faster. Not of
+ * codes, whose floats the self-check's oracle cannot round. */
+clave_status gemm_takes_pairs(const gemm *g, bool *out) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 
 /* gemm_encoded.c */

@@ -31,13 +31,13 @@ bool gemm_panels_usable(const gemm *g) {
   return recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
          gemm_has_one_b(g) && recorder_takes_form(g->s, g->f.b);
 }
-clave_status gemm_choose_pairs(gemm *g) {
-  if (!recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_packed_usable(g) ||
+
+clave_status gemm_takes_pairs(const gemm *g, bool *out) {
+  *out = false;
+  if (g->codes || !recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_packed_usable(g) ||
       !(gemm_panels_usable(g) || gemm_packed_joins(g)))
     return NULL;
-  TRY(recorder_has_pairs(g->s, &g->pairs));
-  if (g->pairs) recorder_rounds(g->s, ROUNDS_TO_BF16);
-  return NULL;
+  return recorder_has_pairs(g->s, out);
 }
 
 bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }

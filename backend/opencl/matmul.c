@@ -165,6 +165,9 @@ clave_status gemm_record(const gemm *g) {
       [GEMM_CLBLAST] = gemm_clblast};
   gemm chosen = *g;
   if (g->grouped || gemm_is_encoded(g)) return implementations[choose(g)](g);
+  TRY(gemm_takes_pairs(g, &chosen.pairs));
+  if (chosen.pairs) recorder_rounds(g->s, ROUNDS_TO_BF16);
+  if (chosen.codes) return gemm_packed(&chosen);
   TRY(gemm_choose_mma(&chosen));
   const struct gemm_variant *v = choose_variant(&chosen);
   chosen.each = v->each;
@@ -174,7 +177,6 @@ clave_status gemm_record(const gemm *g) {
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
   gemm g = {.s = s, .node = n};
   describe_matmul(n, &g.f);
-  TRY(gemm_choose_pairs(&g));
   return gemm_record(&g);
 }
 

@@ -23,7 +23,8 @@ static int64_t count_positions(const conv_form *f) {
 
 /* Of each image, the weight (outputs, channels) by its planes (channels, positions). `weight` is
  * what the product points to. */
-static gemm product_of(cl_recorder *s, const node *n, const conv_form *f, bound_tensor *weight) {
+static gemm planes_product(cl_recorder *s, const node *n, const conv_form *f,
+                           bound_tensor *weight) {
   const int64_t positions = count_positions(f);
   gemm g = {.s = s, .node = n};
   *weight = *f->weight;
@@ -47,7 +48,7 @@ static gemm product_of(cl_recorder *s, const node *n, const conv_form *f, bound_
 }
 
 /* Of all images of one position, (images, channels), by the transposed weight. */
-static clave_status multiply_images(cl_recorder *s, const node *n, const conv_form *f) {
+static gemm images_product(cl_recorder *s, const node *n, const conv_form *f) {
   gemm g = {.s = s, .node = n};
   matmul_form *m = &g.f;
   *m = (matmul_form){.k = f->channels, .bias = f->bias, .out = f->out, .alpha = 1, .beta = 1};
@@ -57,16 +58,25 @@ static clave_status multiply_images(cl_recorder *s, const node *n, const conv_fo
   m->n = f->outputs;
   m->a_m = m->b_n = f->channels;
   m->a_k = m->b_k = m->bias_n = m->batches = 1;
-  TRY(gemm_choose_pairs(&g));
-  return gemm_record(&g);
+  return g;
+}
+
+static gemm product_of(cl_recorder *s, const node *n, const conv_form *f, bound_tensor *weight) {
+  const bool by_images = count_positions(f) == 1 && !f->weight->t.encoding.kind;
+  return by_images ? images_product(s, n, f) : planes_product(s, n, f, weight);
+}
+
+clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) {
+  bound_tensor weight;
+  *out = false;
+  if (!pointwise_usable(s, f)) return NULL;
+  const gemm g = product_of(s, NULL, f, &weight);
+  return gemm_takes_pairs(&g, out);
 }
 
 clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f) {
   bound_tensor weight;
-  if (count_positions(f) == 1 && !f->weight->t.encoding.kind) return multiply_images(s, n, f);
-  gemm g = product_of(s, n, f, &weight);
-  if (g.codes) return gemm_packed(&g);
-  TRY(gemm_choose_pairs(&g));
+  const gemm g = product_of(s, n, f, &weight);
   return gemm_record(&g);
 }
 
@@ -119,9 +129,7 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
   const cutting c = cut(s, f);
   bound_tensor weight;
   arg_buffer panels;
-  gemm g = product_of(s, n, f, &weight);
-  TRY(gemm_choose_pairs(&g));
-  if (g.pairs) return gemm_record(&g); /* of fewer digits */
+  const gemm g = planes_product(s, n, f, &weight);
   TRY(gemm_a_panels(&g, 0, &panels));
   launch l;
   launch_begin(&l, s, n);

@@ -1,7 +1,6 @@
 /* Stable merge sort: kernels_cl/sort.cl. Of every run only the first k entries go on, so that a
  * small k costs little more than one pass over x. On CPUs runs are as long as the rows, or as
- * leaves some for every core: made by insertion, where few entries are wanted, or else by digits.
- */
+ * leaves some for every core: made by insertion where few entries are wanted, else by digits. */
 #include "ops/sort.h"
 
 #include "backend/opencl/families.h"
@@ -9,10 +8,7 @@
 
 enum { CPU_RUN = 128, GPU_RUN = 16 }; /* entries that are sorted by insertion at most */
 enum { CPU_CHUNK = 1024, GPU_CHUNK = 16 };
-enum {
-  CPU_STRETCH = 4096,
-  GPU_STRETCH = 1024
-}; /* elements: the least of a CPU, the most of a GPU */
+enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements: at least; at most */
 
 typedef struct sorting {
   cl_recorder *s;

@@ -1,6 +1,8 @@
 /* Four neighbours at once, which is 16 bytes of floats: what a load of a GPU takes, and the width
- * of those that have vectors. real4                 four reals LOAD_QUAD(T, p, n)    the first n of
- * four neighbours at __global p, the rest 0; n may be any */
+ * of those that have vectors.
+ *   real4               four reals
+ *   LOAD_QUAD(T, p, n)  the first n of four neighbours at __global p, the rest 0; n may be any
+ */
 #ifndef QUADS_H
 #define QUADS_H
 #include "common.h"

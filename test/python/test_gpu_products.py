@@ -80,6 +80,7 @@ def check(module, x, got, change=lambda v: v):
 @pytest.mark.parametrize(
     "variant, asm, dtype",
     [(*row, d) for row in TILES for d in (F32, F16, BF16)] + [(*row, d) for row in BLOCKS for d in (F16, BF16)],
+    ids=lambda v: str(v).removeprefix("torch."),
 )
 def test_tiles(variant, asm, dtype, size, tmp_path):
     torch.manual_seed(0)

@@ -155,8 +155,9 @@ def replay_everywhere(r):
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
     intel = ["ci/intel_opencl", ".venv/bin/python"]
     pytest, note = [*intel, "-m", "pytest", "-q", "-p", "no:cacheprovider"], "Intel's runtime"
-    # It alone of those at hand has cl_khr_integer_dot_product.
+    # It alone of those at hand has cl_khr_integer_dot_product, and sub-groups.
     jobs.append(Job([*pytest, "test/python/test_fast_products.py", "-k", "every_form or same_bits or khr"], note=note))
+    jobs.append(Job([*pytest, "test/python/test_gpu_products.py", "-k", "sums_of_subgroups"], note=note))
     jobs.append(Job([*pytest, "test/examples", "test/fault/test_faults.py"], {"PYTHONPATH": "python"}, note))
     samples = ["test/conformance/run.py", "--device", "opencl", "--slice", "45", "--failures", "--jobs", "1"]
     jobs.append(Job([*intel, *samples, "--out", f"{r.build}/conformance-intel"], note=note))

@@ -128,25 +128,6 @@ typedef struct target {
   int lane, n;
   index_t channel;
 } target;
-static inline void store_outputs(__global STORAGE(X_TYPE) * out,
-                                 const __global STORAGE(X_TYPE) * bias, const target *t,
-                                 real4 total[POSITIONS][QUADS], index_t all_channels, int out_depth,
-                                 int out_rows, int out_columns, int tile_columns) {
-  const index_t plane = (index_t)out_rows * out_columns;
-  EACH_POSITION EACH_QUAD {
-    const int at = t->lane + p * LANES, y = t->at.y + at / tile_columns,
-              x = t->at.x + at % tile_columns;
-    real lanes[4];
-    vstore4(total[p][q], 0, lanes);
-    for (int l = 0; l < 4 && y < out_rows && x < out_columns; l++) {
-      const index_t channel = t->channel + 4 * q + l;
-      if (4 * q + l >= t->n) break;
-      const index_t cell = ((t->at.image * all_channels + channel) * out_depth + t->at.z) * plane +
-                           (index_t)y * out_columns + x;
-      STORE(X_TYPE, out, cell, lanes[l] + (HAS_BIAS ? LOAD(X_TYPE, bias, channel) : (real)0));
-    }
-  }
-}
 
 /* The number in out of output o of a work-item at its position p; -1: there is none. */
 static inline index_t cell_of(const target *t, int p, int o, index_t all_channels, int out_depth,
@@ -198,12 +179,16 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
       barrier(CLK_LOCAL_MEM_FENCE);
     }
   }
-  store_outputs(out + out_offset, bias + bias_offset, &t, total, (index_t)groups * n_outputs,
-                out_depth, out_rows, out_columns, tile_columns);
-  EACH_POSITION for (int o = 0; o < OUTPUTS; o++) {
-    const index_t cell = cell_of(&t, p, o, (index_t)groups * n_outputs, out_depth, out_rows,
-                                 out_columns, tile_columns);
-    if (cell >= 0) {
+  EACH_POSITION EACH_QUAD {
+    real lanes[4];
+    vstore4(total[p][q], 0, lanes);
+    for (int l = 0; l < 4; l++) {
+      const index_t cell = cell_of(&t, p, 4 * q + l, (index_t)groups * n_outputs, out_depth,
+                                   out_rows, out_columns, tile_columns);
+      if (cell < 0) break;
+      const real shift =
+          HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + t.channel + 4 * q + l) : (real)0;
+      STORE(X_TYPE, out + out_offset, cell, lanes[l] + shift);
       EPILOGUE(out + out_offset + cell, cell, 1);
     }
   }
@@ -235,8 +220,8 @@ __kernel void conv_groups_depthwise(const __global STORAGE(X_TYPE) * x, const lo
   const place at = find_place((index_t)get_group_id(0), out_depth, out_rows, out_columns, tile_rows,
                               tile_columns);
   const int volume = kernel_z * kernel_y * kernel_x, plane = seen_rows * seen_columns;
-  const index_t channel = (index_t)get_group_id(2), in_plane = (index_t)in_rows * in_columns,
-                out_plane = (index_t)out_rows * out_columns;
+  const index_t channel = (index_t)get_group_id(2), in_plane = (index_t)in_rows * in_columns;
+  const target t = {at, WORKER, n_outputs, channel * n_outputs};
   x += x_offset + (at.image * groups + channel) * in_depth * in_plane;
   for (int h = 0; h < kernel_z; h++) {
     const int z = at.z * stride_z - pad_z + h * dilation_z;
@@ -248,18 +233,15 @@ __kernel void conv_groups_depthwise(const __global STORAGE(X_TYPE) * x, const lo
   int base[POSITIONS];
   find_bases(base, WORKER, tile_columns, stride_y * seen_columns, stride_x);
   for (int o = 0; o < n_outputs; o++) {
-    const index_t output = channel * n_outputs + o;
+    const index_t output = t.channel + o;
     const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + output) : (real)0;
     EACH_POSITION {
-      const int k = WORKER + p * LANES, y = at.y + k / tile_columns,
-                column = at.x + k % tile_columns;
-      if (y < out_rows && column < out_columns) {
+      const index_t cell = cell_of(&t, p, o, (index_t)groups * n_outputs, out_depth, out_rows,
+                                   out_columns, tile_columns);
+      if (cell >= 0) {
         const real sum =
             sum_taps(cells + base[p], weight + weight_offset + output * volume, kernel_z, plane,
                      seen_columns, kernel_y, kernel_x, dilation_y, dilation_x);
-        const index_t cell =
-            ((at.image * groups * n_outputs + output) * out_depth + at.z) * out_plane +
-            (index_t)y * out_columns + column;
         STORE(X_TYPE, out + out_offset, cell, sum + shift);
         EPILOGUE(out + out_offset + cell, cell, 1);
       }

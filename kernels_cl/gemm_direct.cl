@@ -6,13 +6,6 @@
  * rows of a word's columns; those of a group that are behind each other read the same words. */
 #include "fetch.h"
 #include "matmul.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #ifndef ROWS
 #define ROWS 4
 #endif
@@ -83,9 +76,8 @@ static inline void sum_block(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   _Pragma("unroll") for (int i = 0; i < ROWS * COLUMNS; i++) {                                 \
     const int m = i / COLUMNS, n = i % COLUMNS;                                                \
     if (m >= rows || n >= columns) continue;                                                   \
-    float v = alpha * sum[i];                                                                  \
-    if (HAS_BIAS) v += beta * LOADF(BIAS_TYPE, bias, m * bias_m + n * bias_n);                 \
-    STORE(OUT_TYPE, out, m *n_size + n, v);                                                    \
+    STORE(OUT_TYPE, out, m *n_size + n,                                                        \
+          finish(sum[i], bias, m * bias_m + n * bias_n, alpha, beta));                         \
   }                                                                                            \
   for (int m = 0; m < rows; m++)                                                               \
     EPILOGUE(out + m * n_size, (index_t)at.out + (m0 + m) * n_size + n0, columns);

@@ -7,13 +7,6 @@
  * of local memory. */
 #include "fetch.h"
 #include "matmul.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #ifndef A_ORDER
 #define A_ORDER 1
 #define B_ORDER 0
@@ -102,10 +95,8 @@ __kernel void gemm_local(GEMM_PARAMS) {
   const product at = PRODUCT_AT(z);
   const int lane_m = (int)get_local_id(1), lane_n = (int)get_local_id(0),
             lane = lane_m * SIDE + lane_n;
-  const operand from_a = OPERAND(A_TYPE, a + a_offset + at.a + tile_m * a_m, a_m, a_k,
-                                 at.rows - tile_m, at.depth, A_ORDER);
-  const operand from_b = OPERAND(B_TYPE, b + b_offset + at.b + tile_n * b_n, b_n, b_k,
-                                 n_size - tile_n, at.depth, B_ORDER);
+  const operand from_a = ROWS_OF_A(at, tile_m, at.depth, A_ORDER),
+                from_b = COLUMNS_OF_B(at, tile_n, at.depth, B_ORDER);
   __local float as[DEPTH * PITCH] __attribute__((aligned(16)));
   __local float bs[DEPTH * PITCH] __attribute__((aligned(16)));
   uint4 next_a[WORDS], next_b[WORDS];
@@ -133,11 +124,8 @@ __kernel void gemm_local(GEMM_PARAMS) {
     for (int j = 0; j < EACH; j++) {
       const index_t n = tile_n + place_of(j, lane_n);
       if (m >= at.rows || n >= n_size) continue;
-      float v = alpha * ((const float *)&sum[i][j / 4])[j % 4];
-#if HAS_BIAS
-      v += beta * LOADF(BIAS_TYPE, bias, m * bias_m + n * bias_n);
-#endif
-      STORE(OUT_TYPE, out, m * n_size + n, v);
+      const float v = ((const float *)&sum[i][j / 4])[j % 4];
+      STORE(OUT_TYPE, out, m * n_size + n, finish(v, bias, m * bias_m + n * bias_n, alpha, beta));
     }
   }
   for (int v = 0; v < EACH * BLOCKS; v++) {

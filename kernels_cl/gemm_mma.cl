@@ -8,13 +8,6 @@
 #include "fetch.h"
 #include "matmul.h"
 #include "mma.h"
-#ifndef A_TYPE
-#define A_TYPE F16
-#define B_TYPE F16
-#define OUT_TYPE F16
-#define BIAS_TYPE F16
-#define HAS_BIAS 1
-#endif
 #ifndef MMA_TYPE
 #define MMA_TYPE F16
 #endif
@@ -136,10 +129,8 @@ __kernel void gemm_mma(GEMM_PARAMS) {
   const product at = PRODUCT_AT(z);
   const int item = (int)get_local_id(0), lane = item % WARP, warp = item / WARP;
   const int warp_m = warp / WARPS_N * BLOCKS_M * 16, warp_n = warp % WARPS_N * BLOCKS_N * 8;
-  const operand from_a = OPERAND(A_TYPE, a + a_offset + at.a + tile_m * a_m, a_m, a_k,
-                                 at.rows - tile_m, at.depth, A_ORDER);
-  const operand from_b = OPERAND(B_TYPE, b + b_offset + at.b + tile_n * b_n, b_n, b_k,
-                                 n_size - tile_n, at.depth, B_ORDER);
+  const operand from_a = ROWS_OF_A(at, tile_m, at.depth, A_ORDER),
+                from_b = COLUMNS_OF_B(at, tile_n, at.depth, B_ORDER);
   __local uint as[TILE * PITCH], bs[TILE * PITCH];
   MMA_MEMORY(memory, WARPS_M * WARPS_N);
   uint4 next_a[WORDS], next_b[WORDS];
@@ -167,11 +158,8 @@ __kernel void gemm_mma(GEMM_PARAMS) {
     const index_t m = m0 + i / 4 / BLOCKS_N * 16 + i % 4 / 2 * 8,
                   n = n0 + i / 4 % BLOCKS_N * 8 + i % 2;
     if (m >= at.rows || n >= n_size) continue;
-    float v = alpha * sum[i / 4 / BLOCKS_N][i / 4 % BLOCKS_N][i % 4];
-#if HAS_BIAS
-    v += beta * LOADF(BIAS_TYPE, bias, m * bias_m + n * bias_n);
-#endif
-    STORE(OUT_TYPE, out, m * n_size + n, v);
+    const float v = sum[i / 4 / BLOCKS_N][i / 4 % BLOCKS_N][i % 4];
+    STORE(OUT_TYPE, out, m * n_size + n, finish(v, bias, m * bias_m + n * bias_n, alpha, beta));
   }
   for (int i = 0; i < BLOCKS_M * BLOCKS_N * 2; i++) { /* pairs of neighbours */
     const index_t m = m0 + i / 2 / BLOCKS_N * 16 + i % 2 * 8, n = n0 + i / 2 % BLOCKS_N * 8;

@@ -9,13 +9,6 @@
  *               memory, DEEP rows of b at a time: long reads, few pages.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
 #include "matmul.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #ifndef M
 #define M 1
 #endif
@@ -24,15 +17,6 @@
 #endif
 #define CHUNK (4096 / M) /* 16 KB of a */
 #define DEEP 8
-
-static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
-                           float alpha, float beta) {
-#if HAS_BIAS
-  return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
-#else
-  return alpha * sum;
-#endif
-}
 
 static inline float fold(float16 v) {
   const float8 a = v.lo + v.hi;

@@ -7,12 +7,6 @@
  * measured on a GPU). GROUPED: z is a tile of the rows of a, each with its own n_size rows of b. */
 #include "encoded.h"
 #include "matmul.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #ifndef M
 #define M 1
 #endif
@@ -66,15 +60,6 @@ static inline void dot_parts(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   }
 #pragma unroll
   for (int m = 0; m < M; m++) sums[m] = fold(sum[m]);
-}
-
-static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
-                           float alpha, float beta) {
-#if HAS_BIAS
-  return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
-#else
-  return alpha * sum;
-#endif
 }
 
 __kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offset,

@@ -9,13 +9,6 @@
 #include "fetch.h"
 #include "matmul.h"
 #include "subgroups.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #ifndef M
 #define M 1
 #endif
@@ -29,15 +22,6 @@
 #define TEAMS (GROUP / LANES)
 #define SUMS (ROWS * M)
 #define COLUMNS 8 /* of a work-item */
-
-static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
-                           float alpha, float beta) {
-#if HAS_BIAS
-  return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
-#else
-  return alpha * sum;
-#endif
-}
 
 /* memory (n, GROUP): the first `width` work-items of every `span` get the sums over those that are
  * width, 2 width ... behind them. */
@@ -97,8 +81,7 @@ __kernel void gemv_row_lanes(GEMM_PARAMS) {
   const int item = (int)get_local_id(0), lane = item % LANES, team = item / LANES;
   const index_t first = (index_t)get_group_id(0) * TEAMS * ROWS, n0 = first + team * ROWS,
                 depth = at.rows > 0 ? at.depth : 0;
-  const operand from_a = OPERAND(A_TYPE, a + a_offset + at.a, a_m, a_k, at.rows, depth, 1);
-  const operand from_b = OPERAND(B_TYPE, b + b_offset + at.b, b_n, b_k, n_size, depth, 1);
+  const operand from_a = ROWS_OF_A(at, 0, depth, 1), from_b = COLUMNS_OF_B(at, 0, depth, 1);
   float sums[SUMS] = {0};
   add_rows(&from_a, &from_b, n0, lane, sums);
   add_lanes(sums, memory);
@@ -121,7 +104,7 @@ __kernel void gemv_column_lanes(GEMM_PARAMS) {
   const int item = (int)get_local_id(0), lane = item % LANES;
   const index_t first = (index_t)get_group_id(0) * LANES * COLUMNS,
                 depth = at.rows > 0 ? at.depth : 0;
-  const operand from_b = OPERAND(B_TYPE, b + b_offset + at.b, b_n, b_k, n_size, depth, 0);
+  const operand from_b = COLUMNS_OF_B(at, 0, depth, 0);
   float sums[M * COLUMNS] = {0};
   a += a_offset + at.a;
   for (index_t k = item / LANES; k < depth; k += TEAMS) {

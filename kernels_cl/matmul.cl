@@ -4,13 +4,6 @@
  * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8
  * BLOCK squared, staged through local memory DEPTH columns of a at a time. */
 #include "matmul.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
 #define BLOCK 4
 #define DEPTH 16
 #define SIDE 8
@@ -90,11 +83,8 @@ __kernel void matmul(GEMM_PARAMS) {
 #endif
   for (int i = 0; i < BLOCK && m0 + i < p.rows; i++)
     for (int j = 0; j < BLOCK && n0 + j < n_size; j++) {
-      real v = alpha * sum[i][j];
-#if HAS_BIAS
-      v += beta * LOAD(BIAS_TYPE, bias, (m0 + i) * bias_m + (n0 + j) * bias_n);
-#endif
-      STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, v);
+      const index_t at = (m0 + i) * bias_m + (n0 + j) * bias_n;
+      STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, finish(sum[i][j], bias, at, alpha, beta));
       EPILOGUE(out + (m0 + i) * n_size + n0 + j, (index_t)p.out + (m0 + i) * n_size + n0 + j, 1);
     }
 }

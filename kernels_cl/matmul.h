@@ -2,6 +2,13 @@
  * beta * bias[z][m][n], z over the batch dimensions. GROUPED: z is a tile of the rows of a, each
  * with its own matrix of b; m_size is the most rows of one. */
 #include "common.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#define B_TYPE F32
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 1
+#endif
 #ifndef GROUPED
 #define GROUPED 0
 #endif
@@ -46,3 +53,21 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
 #define PRODUCT_AT(z)                                                                            \
   product_at(z, tiles + tiles_offset + 3 * (long)(z), a_batch, a_m, b_batch, batch_dims, m_size, \
              n_size, k_size)
+
+/* In a kernel with GEMM_PARAMS, of its PRODUCT_AT: the rows of a, or the columns of b, from `first`
+ * on, and `depth` of their k (fetch.h). order: whether k is contiguous. */
+#define ROWS_OF_A(at, first, depth, order)                                                     \
+  OPERAND(A_TYPE, a + a_offset + (at).a + (first)*a_m, a_m, a_k, (at).rows - (first), (depth), \
+          order)
+#define COLUMNS_OF_B(at, first, depth, order) \
+  OPERAND(B_TYPE, b + b_offset + (at).b + (first)*b_n, b_n, b_k, n_size - (first), (depth), order)
+
+/* An element of out, of the sum of its products. at: of its bias. */
+static inline real finish(real sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
+                          real alpha, real beta) {
+#if HAS_BIAS
+  return alpha * sum + beta * LOAD(BIAS_TYPE, bias, at);
+#else
+  return alpha * sum;
+#endif
+}

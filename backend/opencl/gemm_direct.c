@@ -16,7 +16,9 @@ bool gemm_direct_usable(const gemm *g) {
   return !recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
          gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type) &&
          gemm_is_small_float(g->f.out->t.type) && gemm_has_one_b(g) &&
-         count_words(g) <= INT32_MAX && recorder_takes_form(g->s, g->f.b);
+         count_words(g) <= INT32_MAX &&
+         IMAGE_WORD * (uint64_t)count_words(g) <= recorder_traits(g->s)->max_alloc &&
+         recorder_takes_form(g->s, g->f.b);
 }
 
 bool gemm_image_usable(const gemm *g) {

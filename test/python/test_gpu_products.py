@@ -16,7 +16,7 @@ import clave
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
-from ci import variants
+from ci import classes, variants
 
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -80,6 +80,7 @@ def check(module, x, got, change=lambda v: v):
 @pytest.mark.parametrize(
     "variant, asm, dtype",
     [(*row, d) for row in TILES for d in (F32, F16, BF16)] + [(*row, d) for row in BLOCKS for d in (F16, BF16)],
+    ids=lambda v: str(v).removeprefix("torch."),
 )
 def test_tiles(variant, asm, dtype, size, tmp_path):
     torch.manual_seed(0)
@@ -120,6 +121,19 @@ def test_few_rows(by_rows, by_columns, dtype, m, tmp_path):
         program = clave.export(module, (x,), verify=False)
         for variant in (by_rows, by_columns):
             check(module, x, run(program, x, tmp_path, variant, {})[0])
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("variant", ["direct", "image"])
+def test_words_that_no_buffer_holds(variant, tmp_path):
+    """A constant's words may be more than it: then another kernel multiplies."""
+    stub = classes.DeviceClass("", classes.STUB | {"CLAVE_STUB_MAX_ALLOC": "500000"})
+    k, n = 40000, 5  # 400 kB of F16; 640 kB of words of 8
+    weight, x = nn.Linear(k, n, bias=False, dtype=F16), torch.randn(4, k).to(F16)
+    program = clave.export(weight, (x,), verify=False)
+    (got,), _ = run(program, x, tmp_path, variant, classes.environment(stub, TOOL.parent))
+    want = weight.double()(x.double()).detach()
+    assert torch.allclose(got.double(), want, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.by_turn(8)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/binaries.h"
-#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupts.h"
 #include "cli/model.h"
@@ -235,15 +234,6 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   return result;
 }
 
-/* What is read must not be lost: it is the weights, where they are not kept elsewhere. */
-static int refuse_over(const char *flag_name, const char *written, const model_arguments *a) {
-  const char *const read[] = {a->program, a->consts};
-  for (size_t i = 0; i < LENGTH(read); i++)
-    if (written && read[i] && is_same_file(written, read[i]))
-      return fail("%s %s would be written over %s, which is read", flag_name, written, read[i]);
-  return EXIT_GOOD;
-}
-
 static int compile_program(const void *arguments, page *out) {
   const compile_arguments *a = arguments;
   model m = {0};
@@ -255,8 +245,6 @@ static int compile_program(const void *arguments, page *out) {
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
   if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
-  TRY_EXIT(refuse_over("-o", a->to, &a->model));
-  TRY_EXIT(refuse_over("--sbom", a->sbom, &a->model));
   catch_endings();
   int result = compile_model(a, &m, out);
   close_model(&m);

@@ -56,24 +56,34 @@ static clave_status check_dims(const program *p, const compile_options *o) {
   return st;
 }
 
+static const char *what_carries(const compile_options *o) {
+  if (o->is_opencl) return "what runs on OpenCL devices";
+  if (o->all_methods) return "what has all methods";
+  if (!o->text) return "this one";
+  return "a language model's text (--method M and --dim NAME=N ask for one method alone)";
+}
+
+/* The first option that is of programs which are written out alone. */
+static clave_status check_options(const compile_options *o) {
+  const struct {
+    bool is_given;
+    const char *name;
+  } all[] = {{o->bare, "--bare"},
+             {o->static_memory, "--arena static"},
+             {o->n_threads != 0, "--threads"},
+             {o->kernel_dir != NULL, "--kernel-dir"},
+             {o->packed_only, "--packed-only"},
+             {o->tuning != NULL, "--tune"},
+             {o->march != NULL, "--march"}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i].is_given)
+      return UNSUPPORTED("%s is of programs that are written out as C, and %s carries the runtime",
+                         all[i].name, what_carries(o));
+  return NULL;
+}
+
 clave_status carry_check(const program *p, const compile_options *o) {
-  if (o->bare) return UNSUPPORTED("a program for firmware cannot carry the runtime");
-  if (o->static_memory || o->n_threads || o->kernel_dir)
-    return UNSUPPORTED(
-        "static memory, fixed threads and kernels of one's own are of programs that are written "
-        "out, not of one that carries the runtime");
-  if (o->packed_only)
-    return UNSUPPORTED(
-        "plain weights can be left out of programs that are written out, not of one that carries "
-        "the runtime, which checks kernels by them");
-  if (o->tuning)
-    return UNSUPPORTED(
-        "what --tune measured is built into programs that are written out, not into one that "
-        "carries the runtime");
-  if (o->march)
-    return UNSUPPORTED(
-        "--march says nothing of an executable that carries the runtime: its kernels "
-        "choose among instructions when they run");
+  TRY(check_options(o));
   for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
     if (plan_has_method(o, i)) TRY(check_method(p, i));
   return check_dims(p, o);

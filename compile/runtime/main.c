@@ -1,4 +1,5 @@
 /* The command line of a compiled program: files in, files out. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,7 @@ int model_main(int argc, char **argv) {
                                        : "model",
                     .paths = argv + (argc > 0),
                     .n_paths = argc - (argc > 0)};
+  (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
   clave_status st = model_create(&c.m);
   int code = EXIT_FAILURE;
   if (!st) model_set_note(c.m, print_note, NULL);

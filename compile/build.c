@@ -424,11 +424,20 @@ static clave_status choose_form(form *f) {
   return st;
 }
 
+static clave_status check_dims(const compile_options *o) {
+  for (uint32_t i = 1; i < o->n_dims; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(o->dims[i].name, o->dims[k].name) == 0)
+        return INVALID("size '%s' is given twice", o->dims[i].name);
+  return NULL;
+}
+
 typedef clave_status (*make_fn)(form *f, const char *path);
 
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
   form f = {.p = p, .o = o};
+  TRY(check_dims(o));
   TRY(sbom_check(o));
   TRY(choose_form(&f));
   clave_status st = make(&f, path);

@@ -291,12 +291,13 @@ static clave_status read_options(command_line *c) {
   for (; n < c->n_paths; n += 2) {
     const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
     if (strcmp(name, "--help") == 0) c->wants_help = true;
+    if (c->wants_help || c->verifies || strncmp(name, "--", 2) != 0) break;
     if (strcmp(name, "--dim") == 0) {
       TRY(read_size(c->method, value, c->sizes));
     } else if (strcmp(name, "--bench") == 0) {
       TRY(read_runs(c, value));
     } else {
-      break;
+      return INVALID("%s: no option that can stand here; --help lists them", name);
     }
   }
   c->paths += n;

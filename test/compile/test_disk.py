@@ -57,12 +57,14 @@ def test_no_room_for_the_sources(disk, sources, to):
         assert left == [] and NO_SPACE in line, (size, line)
 
 
+@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("form, options", [("written", ONE), ("carried", ())])
 def test_no_room_for_the_object_of_the_weights(disk, sources, form, options):
     left, line = disk(sources[form] + 60_000, "-o", "m", *options)
     assert left == [] and "exit status 1 while compiling " in line and NO_SPACE in line, line
 
 
+@pytest.mark.by_turn(3)
 def test_no_room_for_the_executable(disk, sources):
     left, line = disk(2 * sources["carried"] + 1_000_000, "-o", "m")
     assert left == [] and "exit status 1 while linking" in line and NO_SPACE in line, line

@@ -61,8 +61,9 @@ static const flag compile_flags[] = {
     {"--static-library", FLAG_PATH, offsetof(compile_arguments, static_library), "A",
      "libclave.a, if it does not lie beside this tool or its library", 0, 0},
     {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
-     "measures the CPU backend's kernels on this machine first, and builds in what is fastest", 0,
-     0},
+     "measures kernels on this machine first, on the CPU or the OpenCL device here, and builds in "
+     "what is fastest",
+     0, 0},
     {"--binaries", FLAG_SWITCH, offsetof(compile_arguments, binaries), NULL,
      "of --target opencl: runs it on the device here first, and puts the kernels that were built "
      "in",
@@ -124,7 +125,6 @@ static bool is_for_opencl(const compile_arguments *a) {
 
 /* What is refused before anything is measured. */
 static const char *why_untuned(const compile_arguments *a, const model *m) {
-  if (is_for_opencl(a)) return "--target opencl";
   return wants_all(a) ? "--method all" : method_of(a, m) ? NULL : "a language model's text";
 }
 
@@ -192,7 +192,7 @@ static int pack_first(const compile_arguments *a, model *m) {
 /* For this executable alone where there is no cache folder to keep winners in. */
 static int tune_first(const compile_arguments *a, model *m) {
   const char *why = why_untuned(a, m);
-  if (why) return fail("--tune is of programs that are written out, which %s is not", why);
+  if (why) return fail("--tune is of one method's sizes, which %s has not", why);
   const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
   TRY_EXIT(open_target(a, m));
   return tune_quietly(m, &r);

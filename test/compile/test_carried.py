@@ -517,8 +517,7 @@ def test_a_library_by_a_path_from_here(tmp_path):
             ["-o", "{}/m", "--march", "native"],
             "--march is of programs that are written out as C, and what runs on OpenCL",
         ),
-        (["-o", "{}/m", "--tune"], "--tune is of programs that are written out, which --target opencl is not"),
-        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of programs that are written out"),
+        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of one method's sizes, which --method all has not"),
         (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
         (["-o", "{}/m", "--dim", "batch=0"], "batch"),
     ],
@@ -537,7 +536,7 @@ def test_the_same_bytes_each_time(mnist, tmp_path):
 
 def test_a_language_model_is_not_tuned_or_bare(tmp_path):
     line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--tune")
-    assert "--tune is of programs that are written out, which a language model's text is not" in line
+    assert "--tune is of one method's sizes, which a language model's text has not" in line
     r = command("compile", TINYLM, "--bare", "-o", tmp_path / "tiny.o")
     says = (
         "--bare is of programs that are written out as C, and this one carries the runtime; a size of input 'tokens' is"

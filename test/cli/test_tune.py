@@ -404,3 +404,20 @@ def test_compiled_for_all_sizes(tool, tmp_path, cache):
         said = subprocess.run(command, env=alone | more, check=True, capture_output=True, text=True).stderr
         assert ("it is tuned for cpu; " in said) == bool(more) and said.count("\n") == len(more)
         assert ((tmp_path / "out.bin").read_bytes() == by_rule) == bool(more)
+
+
+@pytest.mark.by_turn(11)
+def test_compiled_for_opencl(tool, root, tmp_path, cache):
+    """The table is that of the device that it was compiled beside, not the CPU backend's."""
+    if "opencl" not in tool.good("devices"):
+        pytest.skip("no OpenCL device")
+    env = {"CLAVE_CACHE_DIR": str(cache)}
+    tool.good("tune", "--device", "opencl", "--export", "t.json", env=env)
+    device = json.loads((tmp_path / "t.json").read_text())["device"]
+    row = ("softmax", 'no "such"', "team 64")
+    tool.good("tune", "--device", "opencl", "--import", share(tmp_path / "t.json", device, row), env=env)
+    words = ("--target", "opencl", "--tune", "--budget", 0.001, "--emit-c", "made")
+    tool.good("compile", root / "examples/mnist/mnist.clv", *words, env=env | {"CLAVE_DEVICE": "opencl"})
+    main = (tmp_path / "made/main.c").read_text()
+    assert device.startswith("opencl; ") and f'.tuned_for = "{device}"' in main
+    assert r'{"softmax", "no \042such\042", "team 64"}' in main and ".n_tuned = 1," in main

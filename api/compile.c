@@ -14,10 +14,17 @@ typedef struct compiling {
   text march;        /* owned */
 } compiling;
 
-static tuning *table_of_cpu(const clave_device *d) {
-  for (int b = 0; b < d->set.count; b++)
-    if (strcmp(d->set.backends[b]->info.kind, "cpu") == 0) return d->set.backends[b]->tuning;
-  return NULL;
+/* The table of what the program will run on. */
+static clave_status find_table(const clave_device *d, compile_options *o) {
+  const char *kind = o->is_opencl ? "opencl" : "cpu";
+  for (int b = 0; d && b < d->set.count && !o->tuning; b++) {
+    if (strcmp(d->set.backends[b]->info.kind, kind) != 0) continue;
+    o->tuning = d->set.backends[b]->tuning;
+    o->tuned_for = d->tuned_for[b].data;
+  }
+  return d && !o->tuning ? INVALID("%s is tuned, which is no OpenCL device, for target 'opencl'",
+                                   d->set.backends[0]->info.name)
+                         : NULL;
 }
 
 /* What goes together. */
@@ -76,7 +83,6 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .verify = own.verify,
                            .debug = own.debug,
                            .keep_build = own.keep_build,
-                           .tuning = own.tuned ? table_of_cpu(own.tuned) : NULL,
                            .binaries = own.binaries ? own.binaries->set.backends[0] : NULL,
                            .packed_only = own.packed_only,
                            .message = own.message,
@@ -87,6 +93,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .all_methods = own.all_methods,
                            .allow_custom_kernels = own.allow_custom_kernels};
   TRY(read_target(p, &own, &c->o));
+  TRY(find_table(own.tuned, &c->o));
   if (c->o.static_memory && c->o.n_threads == 0) c->o.n_threads = CLAVE_COMPILE_ALONE;
   TRY(check_options(&c->o));
   TRY(program_find_method(p, own.method, &c->o.method));

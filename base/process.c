@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -254,6 +255,36 @@ void child_end(child *c, int timeout_ms) {
 int child_socket(const child *c) { return c->socket; }
 
 /* ---------------------------------------------------------------- tools */
+
+/* Where a descriptor has no path (/proc is not there): none. */
+static bool open_memory(int *memory, text *path) {
+  *memory = memfd_create("clave tool log", MFD_CLOEXEC);
+  if (*memory < 0) return false;
+  text_printf(path, "/proc/self/fd/%d", *memory);
+  if (path->failed || access(path->data, W_OK) == 0) return true;
+  (void)close(*memory);
+  *memory = -1;
+  text_clear(path);
+  return false;
+}
+
+clave_status tool_log_open(const char *folder, tool_log *out) {
+  text path = {0};
+  *out = (tool_log){.memory = -1};
+  if (!open_memory(&out->memory, &path)) text_printf(&path, "%s/log", folder);
+  clave_status st = text_status(&path);
+  if (st && out->memory >= 0) (void)close(out->memory);
+  if (st) *out = (tool_log){0};
+  if (!st) out->path = path.data;
+  return st;
+}
+
+void tool_log_close(tool_log *l) {
+  if (l->path && l->memory < 0) (void)unlink(l->path);
+  if (l->path && l->memory >= 0) (void)close(l->memory);
+  free(l->path);
+  *l = (tool_log){0};
+}
 
 struct tool {
   pid_t pid;

@@ -2,8 +2,8 @@
 
 bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check], of gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
-works, sweeps, sharing, compiled, tokenizers, llm, sampler, llama, export, breakdown. --rows: those rows alone, in the
-place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
+works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, export, breakdown. --rows: those rows alone,
+in the place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from breakdown_bench import bench_breakdown
 from compile_bench import bench_compile
 from executorch_bench import bench_executorch
 from export_bench import bench_export
+from limits_bench import bench_limits
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
 from models_bench import bench_fast, bench_int8, bench_models, bench_works
@@ -351,6 +352,7 @@ BENCHES = {
     "sweeps": bench_sweeps,
     "sharing": bench_sharing,
     "compiled": bench_compile,
+    "limits": bench_limits,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
     "sampler": bench_sampler,

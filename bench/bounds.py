@@ -20,13 +20,14 @@ BOUNDED = {
     "sweeps": [1],
     "sharing": [1],
     "compiled": [5],
+    "limits": [1],
     "sampler": [1, 2],
 }
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
 TIMES = {"overhead", "startup", "session", "delegate", "executorch", "compiled", "sampler"}
-TIMES |= {"models", "fast", "int8", "works", "sweeps", "sharing"}
+TIMES |= {"limits", "models", "fast", "int8", "works", "sweeps", "sharing"}
 
 
 def cells(line):

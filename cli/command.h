@@ -12,7 +12,9 @@ typedef enum flag_kind {
   FLAG_SWITCH,  /* bool */
   FLAG_TEXT,    /* const char * */
   FLAG_PATH,    /* const char *, not empty: a file to read */
-  FLAG_WRITTEN, /* the same: a file to write, which standard output is not */
+  FLAG_WRITTEN, /* the same: a file to write, which standard output is not, nor a file that another
+                   flag names */
+  FLAG_RENEWED, /* the same, but that it may be one that is read */
   FLAG_INT,     /* int64_t in [min, max] */
   FLAG_NUMBER,  /* double in [min, max] */
   FLAG_LIST,    /* text_list: may be repeated */
@@ -62,7 +64,7 @@ typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } 
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
 parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
 void free_arguments(const command *c, void *arguments);
-/* The files that the flags name are ones that can be written. */
+/* The files that the flags name are ones that can be written, and nothing that is read is lost. */
 int check_written(const command *c, const void *arguments) CHECK;
 /* Gives one flag, by its name, a value as the command line would. */
 int set_argument(const command *c, const char *name, const char *value, void *arguments) CHECK;

@@ -55,6 +55,7 @@ int answer_process(answer_fn answer, int argc, char *const *argv) {
   page out = {0};
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
+  (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
   int result = answer(argc, argv, &out);
   if (result == EXIT_GOOD) result = print_page(&out);
   text_free(&out);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/binaries.h"
-#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupts.h"
 #include "cli/model.h"
@@ -62,8 +61,9 @@ static const flag compile_flags[] = {
     {"--static-library", FLAG_PATH, offsetof(compile_arguments, static_library), "A",
      "libclave.a, if it does not lie beside this tool or its library", 0, 0},
     {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
-     "measures the CPU backend's kernels on this machine first, and builds in what is fastest", 0,
-     0},
+     "measures kernels on this machine first, on the CPU or the OpenCL device here, and builds in "
+     "what is fastest",
+     0, 0},
     {"--binaries", FLAG_SWITCH, offsetof(compile_arguments, binaries), NULL,
      "of --target opencl: runs it on the device here first, and puts the kernels that were built "
      "in",
@@ -125,7 +125,6 @@ static bool is_for_opencl(const compile_arguments *a) {
 
 /* What is refused before anything is measured. */
 static const char *why_untuned(const compile_arguments *a, const model *m) {
-  if (is_for_opencl(a)) return "--target opencl";
   return wants_all(a) ? "--method all" : method_of(a, m) ? NULL : "a language model's text";
 }
 
@@ -193,7 +192,7 @@ static int pack_first(const compile_arguments *a, model *m) {
 /* For this executable alone where there is no cache folder to keep winners in. */
 static int tune_first(const compile_arguments *a, model *m) {
   const char *why = why_untuned(a, m);
-  if (why) return fail("--tune is of programs that are written out, which %s is not", why);
+  if (why) return fail("--tune is of one method's sizes, which %s has not", why);
   const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
   TRY_EXIT(open_target(a, m));
   return tune_quietly(m, &r);
@@ -235,15 +234,6 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   return result;
 }
 
-/* What is read must not be lost: it is the weights, where they are not kept elsewhere. */
-static int refuse_over(const char *flag_name, const char *written, const model_arguments *a) {
-  const char *const read[] = {a->program, a->consts};
-  for (size_t i = 0; i < LENGTH(read); i++)
-    if (written && read[i] && is_same_file(written, read[i]))
-      return fail("%s %s would be written over %s, which is read", flag_name, written, read[i]);
-  return EXIT_GOOD;
-}
-
 static int compile_program(const void *arguments, page *out) {
   const compile_arguments *a = arguments;
   model m = {0};
@@ -255,8 +245,6 @@ static int compile_program(const void *arguments, page *out) {
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
   if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
-  TRY_EXIT(refuse_over("-o", a->to, &a->model));
-  TRY_EXIT(refuse_over("--sbom", a->sbom, &a->model));
   catch_endings();
   int result = compile_model(a, &m, out);
   close_model(&m);

@@ -71,10 +71,14 @@ static int replace_file(const char *path, const page *content) {
   return result;
 }
 
-/* Of a path's folder. */
-static int check_folder(const char *path) {
+/* What a path lies in; owned by the caller. */
+static char *folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
+static int check_folder(const char *path) {
+  char *folder = folder_of(path);
   if (!folder) return fail_memory();
   bool good = access(folder, W_OK | X_OK) == 0;
   int why = errno;
@@ -90,10 +94,30 @@ int check_writable(const char *path) {
   return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
 }
 
+static bool is_one(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 bool is_same_file(const char *a, const char *b) {
-  struct stat one, other;
-  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
-         one.st_ino == other.st_ino;
+  struct stat one, two;
+  const bool has_one = stat(a, &one) == 0, has_two = stat(b, &two) == 0;
+  if (!has_one && !has_two) return is_in_folder_of(a, name_of(b), b);
+  return has_one && has_two && S_ISREG(one.st_mode) && is_one(&one, &two);
+}
+
+bool is_in_folder_of(const char *path, const char *name, const char *other) {
+  struct stat one, two;
+  if (strcmp(name_of(path), name) != 0) return false;
+  char *a = folder_of(path), *b = folder_of(other);
+  const bool is_same = a && b && stat(a, &one) == 0 && stat(b, &two) == 0 && is_one(&one, &two);
+  free(a);
+  free(b);
+  return is_same;
 }
 
 int write_file(const char *path, const page *content) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/files.h"
 
@@ -91,12 +92,14 @@ static int store_item(const parser *p, const flag *f, const char *value) {
   return EXIT_GOOD;
 }
 
+static bool is_written(const flag *f) { return f->kind == FLAG_WRITTEN || f->kind == FLAG_RENEWED; }
+
 static int store_value(const parser *p, const flag *f, const char *value) {
   if (f->kind == FLAG_INT) return store_integer(p, f, value);
   if (f->kind == FLAG_NUMBER) return store_number(p, f, value);
   if (f->kind == FLAG_LIST) return store_item(p, f, value);
   if (f->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", f->name);
-  if (f->kind == FLAG_WRITTEN && strcmp(value, "-") == 0)
+  if (is_written(f) && strcmp(value, "-") == 0)
     return fail_usage("%s takes a file, not \"-\": standard output has what %s prints", f->name,
                       p->command->name);
   memcpy(field_of(p, f), &value, sizeof value);
@@ -217,13 +220,41 @@ parse_result parse_arguments(const command *c, int argc, char *const *argv, void
   return PARSED_BADLY;
 }
 
-int check_written(const command *c, const void *arguments) {
+/* The file that a flag or an operand names; NULL: it names none, or is not given. */
+static const char *file_of(const flag *f, const void *arguments) {
+  const char *path;
+  if (!is_written(f) && f->kind != FLAG_PATH && !is_operand(f)) return NULL;
+  memcpy(&path, (const char *)arguments + f->offset, sizeof path);
+  return path;
+}
+
+/* What is read must not be lost: it is the weights, where they are not kept elsewhere. */
+static int refuse_over(const flag *w, const char *written, const flag *f, const char *path) {
+  static const char consts[] = "consts.safetensors"; /* of a .json, where no other is named */
+  if (is_written(f) && is_same_file(written, path))
+    return fail("%s and %s would both be written to %s", f->name, w->name, path);
+  if (w->kind == FLAG_RENEWED) return EXIT_GOOD;
+  if (is_same_file(written, path))
+    return fail("%s %s would be written over %s, which is read", w->name, written, path);
+  if (is_operand(f) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
+    return fail("%s %s would lie where the constants of %s are looked for", w->name, written, path);
+  return EXIT_GOOD;
+}
+
+static int check_file(const command *c, const void *arguments, const flag *w) {
+  const char *written = file_of(w, arguments);
+  if (!written) return EXIT_GOOD;
   for (size_t i = 0; i < c->n_flags; i++) {
-    const char *path;
-    if (c->flags[i].kind != FLAG_WRITTEN) continue;
-    memcpy(&path, (const char *)arguments + c->flags[i].offset, sizeof path);
-    if (path) TRY_EXIT(check_writable(path));
+    const flag *f = &c->flags[i];
+    const char *path = file_of(f, arguments);
+    if (path && f != w) TRY_EXIT(refuse_over(w, written, f, path));
   }
+  return check_writable(written);
+}
+
+int check_written(const command *c, const void *arguments) {
+  for (size_t i = 0; i < c->n_flags; i++)
+    if (is_written(&c->flags[i])) TRY_EXIT(check_file(c, arguments, &c->flags[i]));
   return EXIT_GOOD;
 }
 

@@ -287,8 +287,19 @@ static int fix_dim(input_set *s, const char *given) {
   return found ? EXIT_GOOD : fail("--dim %s: no input has an open size of that name", given);
 }
 
+static int refuse_twice(const text_list *dims, uint32_t i) {
+  const size_t length = strcspn(dims->items[i], "=") + 1;
+  for (uint32_t k = 0; k < i; k++)
+    if (strncmp(dims->items[i], dims->items[k], length) == 0)
+      return fail("--dim %.*s is given twice", (int)length - 1, dims->items[i]);
+  return EXIT_GOOD;
+}
+
 int fix_dims(input_set *s, const text_list *dims) {
-  for (uint32_t i = 0; i < dims->count; i++) TRY_EXIT(fix_dim(s, dims->items[i]));
+  for (uint32_t i = 0; i < dims->count; i++) {
+    TRY_EXIT(refuse_twice(dims, i));
+    TRY_EXIT(fix_dim(s, dims->items[i]));
+  }
   return EXIT_GOOD;
 }
 

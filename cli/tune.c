@@ -42,7 +42,7 @@ static const flag tune_flags[] = {
     {"--list", FLAG_SWITCH, FIELD(list), NULL, "shows the device's table", 0, 0},
     {"--clear", FLAG_SWITCH, FIELD(clear), NULL, "removes it first", 0, 0},
     {"--import", FLAG_PATH, FIELD(imported), "FILE", "adds the rows of a table first", 0, 0},
-    {"--export", FLAG_WRITTEN, FIELD(exported), "FILE", "writes the table as JSON at the end", 0,
+    {"--export", FLAG_RENEWED, FIELD(exported), "FILE", "writes the table as JSON at the end", 0,
      0},
     {"--force", FLAG_SWITCH, FIELD(force), NULL, "imports another device's, too", 0, 0},
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "for programs", 0, 0},

@@ -18,15 +18,17 @@ typedef struct build {
   char *words;                          /* owned: the compiler's, each ended by NUL */
   char *path;                           /* owned: the first, if it is a path; or NULL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
-  char *log;                            /* owned: path of what the compiler says */
+  tool_log log;                         /* of the compiler */
   char **objects;                       /* owned (n_sources) owned: by their paths in the folder */
   int jobs;
 } build;
 
 /* ---------------------------------------------------------------- what the compiler says */
 
+/* What the compiler says of its linker says nothing: the linker's own lines stand ahead of it. */
 static bool is_error(const char *line) {
-  return strstr(line, "error") || strstr(line, "undefined reference");
+  if (strstr(line, "ld returned") || strstr(line, "linker command failed")) return false;
+  return strstr(line, "error") || strstr(line, "undefined reference") || strstr(line, "failed");
 }
 
 /* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
@@ -34,7 +36,7 @@ static void tell_log(const build *b, text *to) {
   file_map m = {0};
   text line = {0};
   bool has_error = false;
-  status_free(file_map_open(b->log, &m));
+  status_free(file_map_open(b->log.path, &m));
   for (size_t at = 0; at < m.size; at++) {
     const char *begin = (const char *)m.data + at, *end = memchr(begin, '\n', m.size - at);
     const size_t n = end ? (size_t)(end - begin) : m.size - at;
@@ -90,7 +92,8 @@ static bool add_words(words *w, const char *const *all) {
 
 static clave_status start(const build *b, words *w, bool is_whole, tool **out) {
   *out = NULL;
-  clave_status st = is_whole ? tool_start(w->items, b->k->folder, b->log, out) : status_no_memory();
+  clave_status st =
+      is_whole ? tool_start(w->items, b->k->folder, b->log.path, out) : status_no_memory();
   free(w->items);
   return status_while(st, "CC names the C compiler (default: cc)");
 }
@@ -105,21 +108,21 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   return start(b, &w, is_whole, out);
 }
 
-/* The first line of what the compiler answers, in a file of its own; empty: it says nothing. */
+/* The first line of what the compiler answers; empty: it says nothing. */
 static clave_status ask_compiler(const build *b, const char *question, text *answer) {
   tool *t;
   file_map m = {0};
   words w = {0};
-  char *log = path_join(b->k->folder, "answer");
-  const bool is_whole = log && add_words(&w, b->compiler) && add_word(&w, question);
-  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log, &t) : status_no_memory();
+  tool_log log;
+  TRY(tool_log_open(b->k->folder, &log));
+  const bool is_whole = add_words(&w, b->compiler) && add_word(&w, question);
+  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log.path, &t) : status_no_memory();
   free(w.items);
-  if (!st && tool_end(t, b->o->cancel, b->o->ctx) == 0) st = file_map_open(log, &m);
+  if (!st && tool_end(t, b->o->cancel, b->o->ctx) == 0) st = file_map_open(log.path, &m);
   const char *said = (const char *)m.data, *end = said ? memchr(said, '\n', m.size) : NULL;
   if (said) text_append(answer, said, end ? (size_t)(end - said) : m.size);
   file_map_close(&m);
-  if (log) (void)file_remove(log);
-  free(log);
+  tool_log_close(&log);
   return st ? st : text_status(answer);
 }
 
@@ -221,8 +224,7 @@ static clave_status name_objects(build *b) {
 static clave_status make_build(build *b) {
   TRY(split_compiler(b));
   TRY(name_objects(b));
-  b->log = path_join(b->k->folder, "log");
-  if (!b->log) return status_no_memory();
+  TRY(tool_log_open(b->k->folder, &b->log));
   TRY(compile_all(b));
   TRY(find_libraries(b));
   return link_all(b);
@@ -258,7 +260,7 @@ static clave_status build_project(project *k, const form *f, file_writer **sbom)
   free(b.objects);
   free(b.words);
   free(b.path);
-  free(b.log);
+  tool_log_close(&b.log);
   return st;
 }
 
@@ -422,11 +424,20 @@ static clave_status choose_form(form *f) {
   return st;
 }
 
+static clave_status check_dims(const compile_options *o) {
+  for (uint32_t i = 1; i < o->n_dims; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(o->dims[i].name, o->dims[k].name) == 0)
+        return INVALID("size '%s' is given twice", o->dims[i].name);
+  return NULL;
+}
+
 typedef clave_status (*make_fn)(form *f, const char *path);
 
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
   form f = {.p = p, .o = o};
+  TRY(check_dims(o));
   TRY(sbom_check(o));
   TRY(choose_form(&f));
   clave_status st = make(&f, path);

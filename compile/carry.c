@@ -56,24 +56,34 @@ static clave_status check_dims(const program *p, const compile_options *o) {
   return st;
 }
 
+static const char *what_carries(const compile_options *o) {
+  if (o->is_opencl) return "what runs on OpenCL devices";
+  if (o->all_methods) return "what has all methods";
+  if (!o->text) return "this one";
+  return "a language model's text (--method M and --dim NAME=N ask for one method alone)";
+}
+
+/* The first option that is of programs which are written out alone. */
+static clave_status check_options(const compile_options *o) {
+  const struct {
+    bool is_given;
+    const char *name;
+  } all[] = {{o->bare, "--bare"},
+             {o->static_memory, "--arena static"},
+             {o->n_threads != 0, "--threads"},
+             {o->kernel_dir != NULL, "--kernel-dir"},
+             {o->packed_only, "--packed-only"},
+             {o->tuning != NULL && o->text, "--tune"},
+             {o->march != NULL, "--march"}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i].is_given)
+      return UNSUPPORTED("%s is of programs that are written out as C, and %s carries the runtime",
+                         all[i].name, what_carries(o));
+  return NULL;
+}
+
 clave_status carry_check(const program *p, const compile_options *o) {
-  if (o->bare) return UNSUPPORTED("a program for firmware cannot carry the runtime");
-  if (o->static_memory || o->n_threads || o->kernel_dir)
-    return UNSUPPORTED(
-        "static memory, fixed threads and kernels of one's own are of programs that are written "
-        "out, not of one that carries the runtime");
-  if (o->packed_only)
-    return UNSUPPORTED(
-        "plain weights can be left out of programs that are written out, not of one that carries "
-        "the runtime, which checks kernels by them");
-  if (o->tuning)
-    return UNSUPPORTED(
-        "what --tune measured is built into programs that are written out, not into one that "
-        "carries the runtime");
-  if (o->march)
-    return UNSUPPORTED(
-        "--march says nothing of an executable that carries the runtime: its kernels "
-        "choose among instructions when they run");
+  TRY(check_options(o));
   for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
     if (plan_has_method(o, i)) TRY(check_method(p, i));
   return check_dims(p, o);
@@ -152,6 +162,23 @@ static void write_method(const program *p, const compile_options *o, text *to) {
   }
 }
 
+/* Of a tuning table all that was found: which sizes will come is not known. How many. */
+static uint32_t write_tuned(const compile_options *o, text *to) {
+  tuning_row r;
+  uint32_t n = 0;
+  for (; o->tuning && tuning_get(o->tuning, n, &r); n++) {
+    text_puts(to, n ? ",\n  {" : "static const carried_row tuned[] = {\n  {");
+    write_string(to, r.family);
+    text_puts(to, ", ");
+    write_string(to, r.key);
+    text_puts(to, ", ");
+    write_string(to, r.variant);
+    text_puts(to, "}");
+  }
+  if (n) text_puts(to, "\n};\n\n");
+  return n;
+}
+
 /* Sizes of what is embedded. */
 typedef struct carried_sizes {
   size_t program, binaries;
@@ -166,7 +193,7 @@ static clave_status write_main(const program *p, const compile_options *o, proje
   if (o->verify) TRY(carry_write_tests(p, o, k, to));
   if (o->binaries) text_puts(to, "extern const unsigned char carried_binaries[];\n\n");
   write_dims(o, to);
-  const uint32_t n_scalars = write_scalars(p, o, to);
+  const uint32_t n_scalars = write_scalars(p, o, to), n_tuned = write_tuned(o, to);
   text_puts(to, "const carried_program carried = {\n    .name = ");
   write_string(to, o->name);
   text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"",
@@ -178,6 +205,9 @@ static clave_status write_main(const program *p, const compile_options *o, proje
   if (o->binaries)
     text_printf(to, ",\n    .binaries = carried_binaries,\n    .binaries_size = %zu",
                 bytes->binaries);
+  if (n_tuned)
+    text_printf(to, ",\n    .tuned = tuned,\n    .n_tuned = %u,\n    .tuned_for = ", n_tuned);
+  if (n_tuned) write_string(to, o->tuned_for);
   if (o->library) text_puts(to, ",\n    .is_library = 1");
   if (o->verify)
     text_printf(to, ",\n    .tests = {.methods = tests, .processor = processor%s}",

@@ -37,7 +37,8 @@ typedef struct compile_options {
   bool debug, keep_build;
   bool packed_only;  /* of weights that are read packed alone, no others */
   backend *binaries; /* borrowed: an OpenCL device, whose kernels' binaries go in; or NULL */
-  tuning *tuning;    /* borrowed: of the CPU backend; NULL: by rule alone */
+  tuning *tuning;    /* borrowed: of the CPU backend, or the OpenCL device; NULL: by rule alone */
+  const char *tuned_for; /* with tuning: what its rows are for, as clave_tuning_device has it */
   /* The compiler's output, and why a program is carried; may be NULL. */
   void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */

@@ -57,11 +57,12 @@ typedef struct clave_compile_options {
                                 it runs; NULL: "c" */
   bool all_methods;          /* chosen when it runs; method is NULL */
   bool allow_custom_kernels; /* as of sessions, when it runs */
-  const char *static_library; /* libclave.a, with libclave_main.a beside it, of executables that
-                                 carry the runtime; NULL: those that belong to this library */
-  const clave_device *tuned;  /* what its CPU backend's tuning table has for the program's sizes is
-                                 built in (clave_tune.h); UNSUPPORTED of what carries the runtime;
-                                 NULL: nothing */
+  const char *static_library;   /* libclave.a, with libclave_main.a beside it, of executables that
+                                   carry the runtime; NULL: those that belong to this library */
+  const clave_device *tuned;    /* what its tuning table (clave_tune.h; of target "c" its CPU
+                                   backend's) has for the program's sizes is built in; what carries
+                                   the runtime has all rows, and heeds them on such a device;
+                                   UNSUPPORTED of a language model's text; NULL: nothing */
   const clave_device *binaries; /* of target "opencl": binaries of the kernels that have run on this
                                    device go in, for machines with the same; NULL: none */
   bool packed_only; /* of what is written out: weights that are read packed alone are not there

@@ -20,6 +20,11 @@ typedef struct carried_scalar {
   int64_t value;
 } carried_scalar;
 
+/* Of a tuning table. */
+typedef struct carried_row {
+  const char *family, *key, *variant;
+} carried_row;
+
 typedef struct carried_program {
   const char *name;         /* of the program, for people */
   const unsigned char *clv; /* program.S: a .clv, aligned to 4096 */
@@ -34,7 +39,10 @@ typedef struct carried_program {
   int is_library;                /* else an executable */
   const unsigned char *binaries; /* binaries.S: as clave_device_options has them; NULL: none */
   size_t binaries_size;
-  model_tests tests; /* by method, as `method` says */
+  const carried_row *tuned; /* (n_tuned) */
+  int n_tuned;
+  const char *tuned_for; /* the device, as clave_tuning_device has it */
+  model_tests tests;     /* by method, as `method` says */
 } carried_program;
 extern const carried_program carried;
 

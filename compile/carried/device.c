@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/process.h"
+#include "clave_tune.h"
 #include "compile/carried/carried.h"
 
 /* Every item of a list begins with "opencl". */
@@ -55,6 +57,24 @@ int carried_answer(clave_status *kept, clave_status st) {
   return st != NULL;
 }
 
+/* The rows of a device like this one; elsewhere rules choose. */
+static clave_status put_tuned(clave_device *d, void (*note)(void *ctx, const char *line),
+                              void *ctx) {
+  text t = {0};
+  if (!carried.n_tuned) return NULL;
+  if (strcmp(carried.tuned_for, clave_tuning_device(d)) == 0) {
+    for (int i = 0; i < carried.n_tuned; i++) {
+      const carried_row *r = &carried.tuned[i];
+      TRY(carried_status(clave_tuning_put(d, r->family, r->key, r->variant)));
+    }
+    return NULL;
+  }
+  text_printf(&t, "it is tuned for %s, not for %s", carried.tuned_for, clave_tuning_device(d));
+  if (note && !t.failed) note(ctx, t.data);
+  text_free(&t);
+  return NULL;
+}
+
 clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
                           clave_device **out) {
   const clave_device_options o = {.size = sizeof o,
@@ -66,5 +86,10 @@ clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *lin
   const char *spec;
   *out = NULL;
   TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));
-  return carried_why(carried.device, carried_status(clave_device_open(spec, &o, out)));
+  clave_status st = carried_status(clave_device_open(spec, &o, out));
+  if (!st && (st = put_tuned(*out, note, ctx))) {
+    clave_device_destroy(*out);
+    *out = NULL;
+  }
+  return carried_why(carried.device, st);
 }

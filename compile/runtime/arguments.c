@@ -206,6 +206,8 @@ clave_status read_size(const model_method *m, const char *word, int64_t *sizes) 
     return INVALID("--dim: expected NAME=N, N not negative, not \"%s\"", word);
   for (int i = 0; i < m->n_sizes; i++) {
     if (strncmp(m->sizes[i].name, word, n) != 0 || m->sizes[i].name[n]) continue;
+    if (sizes[i] != SIZE_UNKNOWN)
+      return INVALID("--dim %s: '%s' is given twice", word, m->sizes[i].name);
     sizes[i] = value;
     return NULL;
   }

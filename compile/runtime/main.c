@@ -1,4 +1,5 @@
 /* The command line of a compiled program: files in, files out. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,12 +291,13 @@ static clave_status read_options(command_line *c) {
   for (; n < c->n_paths; n += 2) {
     const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
     if (strcmp(name, "--help") == 0) c->wants_help = true;
+    if (c->wants_help || c->verifies || strncmp(name, "--", 2) != 0) break;
     if (strcmp(name, "--dim") == 0) {
       TRY(read_size(c->method, value, c->sizes));
     } else if (strcmp(name, "--bench") == 0) {
       TRY(read_runs(c, value));
     } else {
-      break;
+      return INVALID("%s: no option that can stand here; --help lists them", name);
     }
   }
   c->paths += n;
@@ -310,6 +312,7 @@ int model_main(int argc, char **argv) {
                                        : "model",
                     .paths = argv + (argc > 0),
                     .n_paths = argc - (argc > 0)};
+  (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
   clave_status st = model_create(&c.m);
   int code = EXIT_FAILURE;
   if (!st) model_set_note(c.m, print_note, NULL);

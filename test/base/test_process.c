@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 static int count_descriptors(void) {
   int n = 0;
@@ -165,12 +167,42 @@ static void test_tools(void **state) {
   assert_int_equal(count_descriptors(), before);
 }
 
+/* Also where no descriptor can be had: then it is a file. */
+static void test_logs(void **state) {
+  (void)state;
+  char folder[] = "/tmp/clave_tool_XXXXXX";
+  const int before = count_descriptors();
+  assert_non_null(mkdtemp(folder));
+  struct rlimit few = {0}, most;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &most), 0);
+  for (int has_memory = 0; has_memory < 2; has_memory++) {
+    tool_log log;
+    file_map said;
+    if (!has_memory) few = (struct rlimit){3, most.rlim_max};
+    if (!has_memory) assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_null(tool_log_open(folder, &log));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &most), 0);
+    assert_int_equal(log.memory >= 0, has_memory);
+    assert_int_equal(run_tool("echo one", log.path), 0);
+    assert_int_equal(run_tool("echo more >&2", log.path), 0);
+    assert_null(file_map_open(log.path, &said));
+    assert_int_equal(said.size, 9);
+    assert_memory_equal(said.data, "one\nmore\n", 9);
+    file_map_close(&said);
+    tool_log_close(&log);
+  }
+  tool_log_close(&(tool_log){0});
+  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(count_descriptors(), before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_talk),         cmocka_unit_test(test_surroundings),
       cmocka_unit_test(test_bad_children), cmocka_unit_test(test_ignored_children),
       cmocka_unit_test(test_no_program),   cmocka_unit_test(test_helper),
       cmocka_unit_test(test_hang_up),      cmocka_unit_test(test_tools),
+      cmocka_unit_test(test_logs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

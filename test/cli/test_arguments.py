@@ -1,6 +1,7 @@
 """Help, flags, suggestions, exit codes, and output that cannot be written."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +97,46 @@ def test_files_that_cannot_be_written_are_known_before_anything_is_done(tool, pr
         assert tool.bad(1, "run", program, "--profile", to) == says
         assert tool.bad(1, "generate", "missing.clv", "--prompt", "x", "--logprobs", to) == says
         assert tool.bad(1, "compile", "missing.clv", "-o", to) == says
+
+
+MNIST = Path(__file__).parents[2] / "examples/mnist/mnist.clv"
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_what_is_read_is_not_written_over(tool, command):
+    """The program, its constants, also where none are named; by whatever path."""
+    tool.good("convert", MNIST, "p.json")
+    (tool.folder / "there").mkdir()
+    (tool.folder / "link").symlink_to("p.json")
+    before = {f.name: f.read_bytes() for f in tool.folder.iterdir() if f.is_file()}
+    consts = "consts.safetensors"
+    for to, says in (
+        ("p.json", "would be written over p.json, which is read"),
+        ("link", "would be written over p.json, which is read"),
+        (consts, "would lie where the constants of p.json are looked for"),
+        (f"there/../{consts}", "would lie where the constants of p.json are looked for"),
+    ):
+        assert tool.bad(1, command, "p.json", "--profile", to) == f"--profile {to} {says}"
+    (tool.folder / consts).rename(tool.folder / "c.safetensors")
+    for name in (consts, "c.safetensors"):
+        said = tool.bad(1, command, "p.json", "--consts", "c.safetensors", "--profile", name)
+        assert said.startswith(f"--profile {name} would ")
+    assert not (tool.folder / consts).exists()
+    (tool.folder / "c.safetensors").rename(tool.folder / consts)
+    assert {f.name: f.read_bytes() for f in tool.folder.iterdir() if f.is_file()} == before
+
+
+def test_two_flags_do_not_write_one_file(tool, program):
+    for other in ("o", "./o"):
+        said = tool.bad(1, "run", program, "--outputs", "o", "--profile", other)
+        assert said == f"--profile and --outputs would both be written to {other}"
+    assert "/dev/null" not in tool.run("run", program, "--outputs", "/dev/null", "--profile", "/dev/null").stderr
+
+
+def test_a_program_is_optimized_in_place(tool, program):
+    tool.good("convert", program, "p.json")
+    tool.good("optimize", "p.json", "-o", "p.json")
+    tool.good("verify", "p.json")
 
 
 def test_flag_forms(tool, program):

@@ -158,4 +158,5 @@ def test_what_does_not_go_together(tool, program):
     sizes = "--dim is for inputs that are made up"
     assert sizes in tool.bad(2, "bench", program, "--input", "x=[[1,2,3,4]]", "--dim", "batch=1")
     assert "no input has an open size of that name" in tool.bad(1, "bench", program, "--dim", "size=3")
+    assert tool.bad(1, "bench", program, "--dim", "batch=2", "--dim", "batch=3") == "--dim batch is given twice"
     assert "integer from 0 to" in tool.bad(2, "bench", program, "--breakdown", "--nodes", "-1")

@@ -373,3 +373,51 @@ def test_compiled(tool, root, tune, tmp_path, cache):
     once = ("--emit-c", "alone", "--dim", "batch=2", "--tune", "--budget", 0.1)
     tool.good("compile", program, *once, "--threads", 0, env=env)
     assert any("; 1 threads; " in path.read_text() for path in cache.glob("tuning-*.txt"))
+
+
+@pytest.mark.by_turn(4)
+def test_compiled_for_all_sizes(tool, tmp_path, cache):
+    """What carries the runtime has the table's rows, which count where its device is the one that was tuned."""
+    torch.manual_seed(0)
+    program, x = tmp_path / "c.clv", torch.randn(1, 64, 9, 10)
+    batch = torch.export.Dim("batch", min=1, max=8)
+    clave.export(torch.nn.Conv2d(64, 24, 3, padding=1), (x.repeat(2, 1, 1, 1),), dynamic_shapes=({0: batch},)).save(
+        program
+    )
+    x.numpy().tofile(tmp_path / "in.bin")
+    by_rule = clave.Session(program, device="cpu").run(x.numpy())[0].tobytes()
+    env = {"CLAVE_CACHE_DIR": str(cache)}
+    dry = json.loads(tool.good("tune", program, "--device", "cpu", "--dry-run", "--json", env=env))
+    (key,) = [c["key"] for c in dry["choices"] if c["family"] == "conv"]
+    tool.good(
+        "tune",
+        "--device",
+        "cpu",
+        "--import",
+        share(tmp_path / "t.json", dry["device"], ("conv", key, "direct")),
+        env=env,
+    )
+    tool.good("compile", program, "-o", "m", "--tune", "--budget", 0.01, env=env)
+    alone = {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE_CLASS"} | {"CLAVE_CACHE_DIR": "off"}
+    for more in ({}, {"CLAVE_THREADS": "3"}):
+        command = [tmp_path / "m", tmp_path / "in.bin", tmp_path / "out.bin"]
+        said = subprocess.run(command, env=alone | more, check=True, capture_output=True, text=True).stderr
+        assert ("it is tuned for cpu; " in said) == bool(more) and said.count("\n") == len(more)
+        assert ((tmp_path / "out.bin").read_bytes() == by_rule) == bool(more)
+
+
+@pytest.mark.by_turn(11)
+def test_compiled_for_opencl(tool, root, tmp_path, cache):
+    """The table is that of the device that it was compiled beside, not the CPU backend's."""
+    if "opencl" not in tool.good("devices"):
+        pytest.skip("no OpenCL device")
+    env = {"CLAVE_CACHE_DIR": str(cache)}
+    tool.good("tune", "--device", "opencl", "--export", "t.json", env=env)
+    device = json.loads((tmp_path / "t.json").read_text())["device"]
+    row = ("softmax", 'no "such"', "team 64")
+    tool.good("tune", "--device", "opencl", "--import", share(tmp_path / "t.json", device, row), env=env)
+    words = ("--target", "opencl", "--tune", "--budget", 0.001, "--emit-c", "made")
+    tool.good("compile", root / "examples/mnist/mnist.clv", *words, env=env | {"CLAVE_DEVICE": "opencl"})
+    main = (tmp_path / "made/main.c").read_text()
+    assert device.startswith("opencl; ") and f'.tuned_for = "{device}"' in main
+    assert r'{"softmax", "no \042such\042", "team 64"}' in main and ".n_tuned = 1," in main

@@ -95,6 +95,7 @@ def test_bench(mnist, tmp_path):
         (["in.bin"], 2, "expected 1 input"),
         (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N, N not negative, not "batch=x"'),
         (["--dim", "rows=3", "in.bin", "out.bin"], 2, "'forward' has no open size of that name"),
+        (["--dim", "batch=2", "--dim", "batch=1", "in.bin", "out.bin"], 2, "--dim batch=1: 'batch' is given twice"),
         (
             ["--dim", "batch=3", "in.bin", "out.bin"],
             1,
@@ -512,9 +513,11 @@ def test_a_library_by_a_path_from_here(tmp_path):
         (["-o", "{}/no/m"], "no/m: No such file or directory"),
         (["-o", "{}"], ": Is a directory"),
         (["--emit-c", "{}"], "is not empty"),
-        (["-o", "{}/m", "--march", "native"], "--march says nothing of an executable that carries the runtime"),
-        (["-o", "{}/m", "--tune"], "--tune is of programs that are written out, which --target opencl is not"),
-        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of programs that are written out"),
+        (
+            ["-o", "{}/m", "--march", "native"],
+            "--march is of programs that are written out as C, and what runs on OpenCL",
+        ),
+        (["-o", "{}/m", "--tune", "--method", "all"], "--tune is of one method's sizes, which --method all has not"),
         (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
         (["-o", "{}/m", "--dim", "batch=0"], "batch"),
     ],
@@ -533,9 +536,16 @@ def test_the_same_bytes_each_time(mnist, tmp_path):
 
 def test_a_language_model_is_not_tuned_or_bare(tmp_path):
     line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--tune")
-    assert "--tune is of programs that are written out, which a language model's text is not" in line
+    assert "--tune is of one method's sizes, which a language model's text has not" in line
     r = command("compile", TINYLM, "--bare", "-o", tmp_path / "tiny.o")
-    assert r.returncode == 1 and "a program for firmware cannot carry the runtime" in r.stderr, r.stderr
+    says = (
+        "--bare is of programs that are written out as C, and this one carries the runtime; a size of input 'tokens' is"
+    )
+    assert r.returncode == 1 and f"{says} open (--dim length=N fixes it)" in r.stderr, r.stderr
+    line = bad(tmp_path, TINYLM, "-o", tmp_path / "m", "--arena", "static")
+    assert (
+        "--arena static is of programs that are written out as C, and a language model's text (--method M and" in line
+    )
 
 
 @pytest.mark.parametrize("program", [MNIST, TINYLM])

@@ -1,0 +1,84 @@
+"""What users meet first, each beside what it should be at most: how large executables and the wheel are, how soon an
+executable answers, how long compiling and `import clave` take."""
+
+import argparse
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+
+from bounds import NO_BOUND
+from models_bench import Engines, Row, Table
+from process import measured, seconds
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MNIST = ROOT / "examples/mnist/mnist.clv"
+ALONE = Table({"ResNet-18": Row(1.0, (1, 1))}, ("torch",))
+STARTS = 21
+HEAD = ["| what | is | should be at most |", "|---|---|---|"]
+
+
+def processor_time():
+    """Seconds of all children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def python_ms(program):
+    command = [sys.executable, "-c", program]
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    return 1000 * seconds(lambda: subprocess.run(command, check=True, env=env), processor_time)
+
+
+def import_ms():
+    """Beyond Python's own start."""
+    return statistics.median(python_ms("import clave") - python_ms("pass") for _ in range(11))
+
+
+def compile_program(args, program, to, *more):
+    """Seconds of the processor."""
+    command = [args.build / "clave", "compile", program, "-o", to, *more]
+    return seconds(lambda: subprocess.run(command, check=True, stderr=subprocess.DEVNULL), processor_time)
+
+
+def executable_rows(args, name, bounds, *more):
+    """Of MNIST: the least of some starts to a file with the answer, and what it is larger by than its weights."""
+    import numpy as np
+
+    exe, given, out = (args.work / f for f in ("limits.exe", "limits.in", "limits.out"))
+    np.load(MNIST.with_name("digits") / "7.npy").tofile(given)
+    compile_program(args, MNIST, exe, *more)
+    weights = measured([args.build / "clave", "inspect", MNIST, "--json"])["constant_bytes"]
+    start = min(seconds(lambda: subprocess.run([exe, given, out], check=True)) for _ in range(STARTS))
+    return [
+        f"| {name}: start to answer, ms | {1000 * start:.1f} | {bounds[0]} |",
+        f"| {name}: beyond its weights, KB | {(exe.stat().st_size - weights) / 1000:.0f} | {bounds[1]} |",
+    ]
+
+
+def large_row(args):
+    own = argparse.Namespace(**(vars(args) | {"work": args.work / "limits"}))
+    engines = Engines(own, "ResNet-18", table=ALONE)
+    engines.export()
+    taken = compile_program(args, engines.folder / "model.clv", args.work / "limits.exe")
+    return f"| ResNet-18: made in, s of the processor on each core | {taken / len(os.sched_getaffinity(0)):.1f} | 30 |"
+
+
+def wheel_rows(args):
+    """Where `make wheel` has made one."""
+    sizes = [f.stat().st_size for f in (args.build / "dist").glob("*.whl")]
+    return [f"| the wheel, MB | {max(sizes) / 1e6:.1f} | 6 |"] if sizes else []
+
+
+def bench_limits(args):
+    args.work.mkdir(parents=True, exist_ok=True)
+    return [
+        *HEAD,
+        f"| `import clave`, ms of the processor | {import_ms():.0f} | 50 |",
+        *executable_rows(args, "MNIST, one image, written out", (5, 300), "--dim", "batch=1"),
+        *executable_rows(args, "MNIST, all batches, the runtime carried", (NO_BOUND, NO_BOUND)),
+        large_row(args),
+        *wheel_rows(args),
+    ]

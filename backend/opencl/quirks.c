@@ -1,4 +1,5 @@
 /* Every known oddity of a platform or device, each with its reason. The only such list. */
+#include <stdint.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
@@ -20,6 +21,7 @@ typedef struct quirk {
   bool assembly;       /* of this machine's CPU, in kernels */
   bool images;         /* reads constants faster through images, which have a cache of their own */
   bool local;          /* has no local memory: what stands for it is as slow as any other */
+  size_t most_groups;  /* of work-items in the second and third dimension of a launch */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
@@ -57,6 +59,8 @@ static const quirk quirks[] = {
     {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
     /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
     {.platform = "QUALCOMM", .device = "", .images = true},
+    /* The limit of CUDA's grids. Not tried on such a device. */
+    {.platform = "NVIDIA", .device = "", .most_groups = 65535},
     /* Its local memory is main memory. */
     {.platform = "ARM", .device = "Mali", .local = true},
 };
@@ -127,6 +131,11 @@ bool quirk_images(const char *platform) {
 bool quirk_local(const char *platform, const char *device) {
   FIND(local, platform, device)
   return false;
+}
+
+size_t quirk_most_groups(const char *platform) {
+  FIND(most_groups, platform, "")
+  return SIZE_MAX;
 }
 
 const char *quirk_header(const char *platform) {

@@ -389,7 +389,7 @@ def write(results):
 
 Of {len(rows)} planted faults {len(ran)} were run, each on the day in its row, and {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check` runs two, others with each commit. Each is a patch in [test/mutants](../test/mutants), with the tests to try.
+`make check` runs two, others with each commit. Each is a patch in [test/mutants](../test/mutants), with its tests.
 
 | fault | what it breaks | noticed by | run |
 |---|---|---|---|

@@ -16,8 +16,8 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
 in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit; --new
-those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults keep
-their rows and those without one get it. Fails if a fault lives without a reason,
+those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults
+keep their rows and those without one get it. Fails if a fault lives without a reason,
 has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
 what it damages.
 """
@@ -385,9 +385,10 @@ def write(results):
     ran = [r for r in rows.values() if was_run(r)]
     noticed = sum(" | **no test**: " not in r for r in ran)
     share = 100 * noticed // max(len(ran), 1)
+    some = f"{len(ran)} were run, each on the day in its row"
     head = f"""# Planted faults
 
-Of {len(rows)} planted faults {len(ran)} were run, each on the day in its row, and {noticed} of those were noticed ({share} %).
+Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
 `make check` runs two, others with each commit. Each is a patch in [test/mutants](../test/mutants), with its tests.
 

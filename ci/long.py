@@ -30,7 +30,7 @@ def families(r):
         more = ["--modes", "fixed,eager,sdpa", "--json", f"{r.build}/families.json"] if c is classes.MAIN[0] else []
         tests = ["test/python/test_families.py", "test/python/test_quantized.py"]
         jobs = [
-            Job([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], c.env, c.name),
+            Job([python, *PYTEST[1:], *tests], c.env, c.name),
             Job([python, "test/families/run.py", *more], c.env, c.name),
         ]
         r.run_all(jobs, timeout=4 * 3600)
@@ -44,7 +44,7 @@ def llama_cpp(r):
     r.run(["ci/venv", "llama"], name="ci/venv llama", timeout=3600)
     tests = ["test/python/test_gguf_llama_cpp.py", "test/tokenizer/test_gguf_llama_cpp_tokenizer.py"]
     tests += ["test/ci/test_bench_llama.py"]
-    return r.run([".venv-llama/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], name="llama.cpp")
+    return r.run([".venv-llama/bin/python", *PYTEST[1:], *tests], name="llama.cpp")
 
 
 def fuzzing(r):

@@ -3,13 +3,14 @@
 import contextlib
 import json
 import os
+import re
 import tempfile
 import zlib
 
 import classes
 import variants
 
-from runner import ROOT, SAN_BUILD, Job, make, tests_in
+from runner import PYTEST, ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
 AARCH64_BUILD = "build/aarch64-linux-gnu"
@@ -100,7 +101,6 @@ def replay_variants(r):
     """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
     bits, on the CPU backend; which by the commit. --all: every one."""
     tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
-    asm = lambda variant: {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
         with variants.forced(ROOT / r.build / "clave", "cpu", [("conv", variant)], r.env) as env:
@@ -109,7 +109,7 @@ def replay_variants(r):
         share = (6 if r.everything else 400) if not cases else 1 if r.everything else 32
         only = ("--part", f"0/{share}", *(("--only", cases) if cases else ()))
         with variants.forced(
-            ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env | asm(variant)
+            ROOT / r.build / "clave", "opencl", [(family, variant)], r.env | c.env | variants.needs(variant)
         ) as env:
             job = replay_job(r, "opencl", *only, env=env, note=f"{c.name}, {family}: {variant}")
             r.run_all([job], timeout=3000)
@@ -153,14 +153,14 @@ def replay_everywhere(r):
     for c in classes.MAIN:
         intel = replay_job(r, "opencl:0")
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
-    intel = ["ci/intel_opencl", ".venv/bin/python"]
-    pytest, note = [*intel, "-m", "pytest", "-q", "-p", "no:cacheprovider"], "Intel's runtime"
+    pytest, note = ["ci/intel_opencl", *PYTEST], "Intel's runtime"
     # It alone of those at hand has cl_khr_integer_dot_product, and sub-groups.
     jobs.append(Job([*pytest, "test/python/test_fast_products.py", "-k", "every_form or same_bits or khr"], note=note))
     jobs.append(Job([*pytest, "test/python/test_gpu_products.py", "-k", "sums_of_subgroups"], note=note))
     jobs.append(Job([*pytest, "test/examples", "test/fault/test_faults.py"], {"PYTHONPATH": "python"}, note))
-    samples = ["test/conformance/run.py", "--device", "opencl", "--slice", "45", "--failures", "--jobs", "1"]
-    jobs.append(Job([*intel, *samples, "--out", f"{r.build}/conformance-intel"], note=note))
+    samples = [".venv/bin/python", "test/conformance/run.py", "--device", "opencl", "--slice", "45", "--failures"]
+    samples += ["--jobs", "1", "--out", f"{r.build}/conformance-intel"]
+    jobs.append(Job(["ci/intel_opencl", *samples], note=note))
     r.run_all(jobs, timeout=4000)
 
 
@@ -212,20 +212,30 @@ def oclgrind(r):
         r.run_all(jobs + oclgrind_variants(r, tables), timeout=4000)
 
 
+def is_sharing(c, family, variant):
+    """Whether oclgrind sees the variant as this class."""
+    pattern, _, of_gpus = variants.SHARING.get(family, ("^$", 0, False))
+    return bool(re.search(pattern, variant)) and (c.name == "gpu" or not of_gpus)
+
+
 def oclgrind_variants(r, tables):
     """The variants whose work-items share what they read or add, where no rule takes them: one, by the commit; --all:
     every one. tables: holds the folders of the tables until the jobs have run."""
-    families = {f: variants.OPENCL[f] for f in ("softmax", "norm", "dots tile")}
     tool, jobs = str(ROOT / r.build / "clave"), []
-    for c, family, variant, cases in forced_rows(r, families)[: None if r.everything else 1]:
-        forced = variants.forced(tool, "opencl:0", [(family, variant)], r.env | c.env, OCLGRIND)
+    rows = [row for row in forced_rows(r, variants.OPENCL) if is_sharing(*row[:3])]
+    some = [row for row in rows if not variants.needs(row[2])][:1]  # warps in OpenCL C take minutes there
+    for c, family, variant, cases in rows if r.everything else some:
+        env = r.env | c.env | variants.needs(variant)
+        forced = variants.forced(tool, "opencl:0", [(family, variant)], env, OCLGRIND)
         env, note = tables.enter_context(forced), f"oclgrind, {c.name}, {family}: {variant}"
         if cases == variants.FAST:
             env |= {"CLAVE_PRECISION": "fast"}
             programs = [f"{r.build}/cases/encoded/rows_{n}.clv" for n in FEW_AND_MANY]
             commands = [[tool, "bench", p, "--device", "opencl:0", "--runs", "1"] for p in programs]
         else:
-            some = ("--small", "20000", "--fallback", "--part", "0/1" if r.everything else "0/4", "--only", cases)
+            share = variants.SHARING[family][1]
+            part = f"0/{max(1, share // 6) if r.everything else share}"
+            some = ("--small", "20000", "--fallback", "--part", part, "--only", cases)
             commands = [replay_job(r, "opencl:0", *some).command]
         jobs += [Job([*OCLGRIND, *command], env, note) for command in commands]
     return jobs

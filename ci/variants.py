@@ -44,6 +44,26 @@ CPU = {
 }
 OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()} for t in (OPENCL, CPU))
 
+# Those whose work-items share what they read or add, which oclgrind sees: which of a family's (a pattern), one in how
+# many of their op cases, and whether as a GPU alone.
+SHARING = {
+    "softmax": ("", 4, False),
+    "norm": ("", 4, False),
+    "dots tile": ("", 1, False),
+    "matmul": ("local|direct|image|mma|lanes", 48, True),
+    "encoded matmul": ("few|tiles", 24, True),
+    "conv": ("winograd|groups", 24, True),
+    "conv groups": ("", 24, True),
+    "attention": ("team|groups", 24, True),
+    "attention splits": ("", 24, True),
+    "reduce splits": ("", 16, True),
+}
+
+
+def needs(variant):
+    """What else a variant wants to be usable on any device: an instruction that is written in OpenCL C."""
+    return {"CLAVE_ASM": "mma_local"} if variant.startswith("mma") else {}
+
 
 def in_sources(root, room):
     """The names in the tables of a backend's sources: those that tests have to know."""

@@ -90,7 +90,7 @@ __kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offs
             finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
   }
   for (int m = 0; m < rows; m++)
-    EPILOGUE(out + m * n_size + n0, (z * m_size + m0 + m) * n_size + n0, n1 - n0);
+    EPILOGUE(out + m * n_size + n0, (index_t)p.out + (m0 + m) * n_size + n0, n1 - n0);
 #else
   const int item = (int)get_local_id(0), lane = item % LANES;
   const index_t n = (index_t)get_group_id(0) * (GROUP / LANES) + item / LANES;
@@ -106,7 +106,7 @@ __kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offs
   for (int m = 0; m < rows && lane == 0 && n < n_size; m++) {
     STORE(OUT_TYPE, out, m * n_size + n,
           finish(scratch[m * GROUP + item], bias, m * bias_m + n * bias_n, alpha, beta));
-    EPILOGUE(out + m * n_size + n, (z * m_size + m0 + m) * n_size + n, 1);
+    EPILOGUE(out + m * n_size + n, (index_t)p.out + (m0 + m) * n_size + n, 1);
   }
 #endif
 }

@@ -9,9 +9,8 @@
 
 enum {
   STAGE_BYTES =
-      16 << 10,        /* staged at once, where a channel has no more: several groups have room */
-  STAGE_TAPS = 512,    /* products that are one sum, at most, but for those of one channel */
-  LARGEST_GRID = 65535 /* groups of work-items in its second and third dimension */
+      16 << 10,    /* staged at once, where a channel has no more: several groups have room */
+  STAGE_TAPS = 512 /* products that are one sum, at most, but for those of one channel */
 };
 
 /* What a group makes: channels by cells; 1: of depthwise convolutions. */
@@ -80,6 +79,10 @@ static tiling plan_tiling(const cl_recorder *s, const conv_form *f, conv_block b
   return best;
 }
 
+static bool is_grid(const cl_recorder *s, int64_t groups) {
+  return (uint64_t)groups <= recorder_traits(s)->most_groups;
+}
+
 static int64_t count_blocks(const conv_form *f, conv_block b) {
   return is_depthwise(b) ? 1 : ceil_div(f->outputs, b.outputs);
 }
@@ -92,7 +95,7 @@ typedef struct block_choice {
 } block_choice;
 
 static bool takes_block(const cl_recorder *s, const conv_form *f, conv_block b) {
-  return is_depthwise(b) <= (f->channels == 1) && count_blocks(f, b) <= LARGEST_GRID &&
+  return is_depthwise(b) <= (f->channels == 1) && is_grid(s, count_blocks(f, b)) &&
          plan_tiling(s, f, b).some > 0;
 }
 
@@ -127,7 +130,7 @@ static int block_by_rule(const cl_recorder *s, const conv_form *f) {
 bool conv_groups_usable(const cl_recorder *s, const conv_form *f) {
   const dtype t = f->x->t.type;
   return !recorder_traits(s)->is_cpu && !f->transposed && dtype_is_float(t) &&
-         f->out->t.type == t && f->channels > 0 && f->groups <= LARGEST_GRID &&
+         f->out->t.type == t && f->channels > 0 && is_grid(s, f->groups) &&
          block_by_rule(s, f) < N_BLOCKS;
 }
 

@@ -97,6 +97,10 @@ bool quirk_serial_builds(const char *platform);
 bool quirk_slow_binaries(const char *platform);
 /* The global size from which on a kernel is compiled anew, as for each local size; 0: never. */
 size_t quirk_large_grid(const char *platform);
+/* The libraries of a compiler that lies in the process, for release_code, or NULL. */
+const char *quirk_compiler(const char *platform);
+/* The most groups of work-items in the second and third dimension of a launch. */
+size_t quirk_most_groups(const char *platform);
 /* The variable that names the folder where the platform keeps files, or NULL; and of the platform
  * that does. */
 const char *quirk_files(const char *platform);

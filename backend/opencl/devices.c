@@ -181,6 +181,7 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   uint64_t width = device_uint(cl, e->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
   t->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
   t->max_local = largest_group(cl, e->id);
+  t->most_groups = quirk_most_groups(i->platform);
   t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
   t->max_alloc = i->max_alloc;
   if (device_uint(cl, e->id, CL_DEVICE_IMAGE_SUPPORT))

@@ -59,6 +59,7 @@ typedef struct device_traits {
   uint32_t vector_width; /* floats in a register: 4, 8 or 16 */
   bool opencl_3;         /* version 3.0 or later */
   size_t max_local;      /* work-items of a group; >= LOCAL_SIZE unless is_cpu */
+  size_t most_groups;    /* of a launch, in its second and third dimension */
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;
   uint64_t image_words; /* of 16 bytes, of an image of a buffer; 0: there are no images */

@@ -1,4 +1,5 @@
 /* Every known oddity of a platform or device, each with its reason. The only such list. */
+#include <stdint.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
@@ -7,20 +8,22 @@
  * matches and knows. */
 typedef struct quirk {
   const char *platform, *device;
-  const char *refusal; /* why it must not be used */
-  const char *empty;   /* what it means that the platform has no device */
-  bool lanes;          /* a CPU that runs work-items in the lanes of its vectors, as a GPU does */
-  const char *header;  /* guard of a header of built-in functions that is parsed anew for each
-                          program, and takes longer than our kernels: builtins.h replaces it */
-  bool first_alone;    /* no two threads may launch a kernel for the first time at once */
-  bool serial_builds;  /* a process builds one kernel at a time, under a lock */
-  bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
-  size_t large_grid;   /* compiles a kernel anew for each local size, and for launches of which a
-                          global size is this or more */
-  bool assembly;       /* of this machine's CPU, in kernels */
-  bool images;         /* reads constants faster through images, which have a cache of their own */
-  bool local;          /* has no local memory: what stands for it is as slow as any other */
-  const char *files;   /* the variable that names the folder of its own files */
+  const char *refusal;  /* why it must not be used */
+  const char *empty;    /* what it means that the platform has no device */
+  bool lanes;           /* a CPU that runs work-items in the lanes of its vectors, as a GPU does */
+  const char *header;   /* guard of a header of built-in functions that is parsed anew for each
+                           program, and takes longer than our kernels: builtins.h replaces it */
+  bool first_alone;     /* no two threads may launch a kernel for the first time at once */
+  bool serial_builds;   /* a process builds one kernel at a time, under a lock */
+  bool slow_binaries;   /* asked for a program's binary it compiles: kept when a session ends */
+  size_t large_grid;    /* compiles a kernel anew for each local size, and for launches of which a
+                           global size is this or more */
+  bool assembly;        /* of this machine's CPU, in kernels */
+  bool images;          /* reads constants faster through images, which have a cache of their own */
+  bool local;           /* has no local memory: what stands for it is as slow as any other */
+  const char *compiler; /* the libraries of its compiler, which lie in the process */
+  size_t most_groups;   /* of work-items in the second and third dimension of a launch */
+  const char *files;    /* the variable that names the folder of its own files */
 } quirk;
 
 static const quirk quirks[] = {
@@ -47,6 +50,7 @@ static const quirk quirks[] = {
      .device = "",
      .serial_builds = true,
      .slow_binaries = true,
+     .compiler = "libLLVM libclang",
      .large_grid = 65535},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
@@ -57,6 +61,8 @@ static const quirk quirks[] = {
     {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
     /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
     {.platform = "QUALCOMM", .device = "", .images = true},
+    /* The limit of CUDA's grids. Not tried on such a device. */
+    {.platform = "NVIDIA", .device = "", .most_groups = 65535},
     /* Its local memory is main memory. */
     {.platform = "ARM", .device = "Mali", .local = true},
 };
@@ -127,6 +133,16 @@ bool quirk_images(const char *platform) {
 bool quirk_local(const char *platform, const char *device) {
   FIND(local, platform, device)
   return false;
+}
+
+const char *quirk_compiler(const char *platform) {
+  FIND(compiler, platform, "")
+  return NULL;
+}
+
+size_t quirk_most_groups(const char *platform) {
+  FIND(most_groups, platform, "")
+  return SIZE_MAX;
 }
 
 const char *quirk_header(const char *platform) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "base/loaded_code.h"
 
 const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
 
@@ -168,6 +169,12 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* A driver's compiler has run, or begun with the process: what is packed next needs the memory. */
+static void release_compiler(const cl_device *d) {
+  const char *libraries = quirk_compiler(d->base.info.platform);
+  if (libraries) release_code(libraries);
+}
+
 clave_status opencl_build_all(stream *base, build_progress progress, void *ctx) {
   cl_stream *s = (cl_stream *)base;
   if (s->n_requested == 0) return NULL;
@@ -184,6 +191,7 @@ clave_status opencl_build_all(stream *base, build_progress progress, void *ctx) 
   thread_pool_destroy(pool);
   mutex_destroy(job.lock);
   s->n_requested = 0;
+  release_compiler(s->device);
   return st;
 }
 

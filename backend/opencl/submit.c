@@ -162,10 +162,14 @@ static clave_status set_constants(const cl_stream *s, const recorded_launch *l, 
 
 /* ---------------------------------------------------------------- launches */
 
-/* A kernel may take smaller groups than its device does. */
-static clave_status check_group(const cl_stream *s, const recorded_launch *l, cl_kernel kernel) {
-  size_t most = 0;
+/* Of what a launch asks its device may take less, of work-items in a group its kernel, too. */
+static clave_status check_groups(const cl_stream *s, const recorded_launch *l, cl_kernel kernel) {
+  size_t most = s->device->entry->traits.most_groups;
   const size_t items = l->local[0] * l->local[1] * l->local[2];
+  for (int i = 1; i < l->dims; i++)
+    if (l->global[i] / l->local[i] > most)
+      return UNSUPPORTED("kernel %s takes %zu groups of work-items in a dimension at most, not %zu",
+                         l->signature->kernel, most, l->global[i] / l->local[i]);
   CL_TRY(s->cl->clGetKernelWorkGroupInfo(kernel, s->device->entry->id, CL_KERNEL_WORK_GROUP_SIZE,
                                          sizeof most, &most, NULL),
          "clGetKernelWorkGroupInfo");
@@ -179,7 +183,7 @@ static clave_status make_kernel(cl_stream *s, const recorded_launch *l, bound_la
   if (!b->serials) return status_no_memory();
   b->numbers = (uint8_t *)(b->serials + l->places.n_pointers);
   TRY(program_kernel(s->device, l->program, &b->handle));
-  TRY(check_group(s, l, b->handle));
+  TRY(check_groups(s, l, b->handle));
   return set_constants(s, l, b);
 }
 

@@ -1,6 +1,6 @@
 """Plants one fault after another in a copy of the tree and says which test notices.
 
-    run.py [--only TEXT] [--some N] [--check] [--write] [--jobs N]
+    run.py [--only TEXT] [--new] [--some N] [--check] [--write] [--jobs N]
 
 Each `*.patch` beside this file is a fault. Before the diff stand what it breaks, in a line or two, and lines
 `notice: TEST`, tried in turn until one fails:
@@ -15,14 +15,16 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
     executorch ARGUMENTS           pytest, where ExecuTorch is installed; left out where it is not
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
-in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
---write writes docs/mutants.md, where faults that were not run keep their rows. Fails if a fault lives without a reason,
+in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit; --new
+those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults
+keep their rows and those without one get it. Fails if a fault lives without a reason,
 has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
 what it damages.
 """
 
 import argparse
 import collections
+import datetime
 import hashlib
 import os
 import pathlib
@@ -66,7 +68,8 @@ NAMES = [
     re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
 ADDRESS = re.compile(r" \(/[^)]*\) \(BuildId: \w+\)")  # of the machine, in a sanitizer's summary
-NOT_RUN = "not run by `make mutants` yet"
+NOT_RUN = "not run yet"
+PAGE = ROOT / "docs/mutants.md"
 COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
@@ -360,34 +363,39 @@ def score(results):
 
 def rows_before():
     """{name: row} of all faults: as docs/mutants.md has it, or that it was not run."""
-    found = re.finditer(r"^\| (\w+) \| .*$", (ROOT / "docs/mutants.md").read_text(), re.M)
+    found = re.finditer(r"^\| (\w+) \| .*$", PAGE.read_text(), re.M)
     rows = {m.group(1): m.group(0) for m in found}
     faults = [read(p) for p in sorted(HERE.glob("*.patch"))]
-    return {m.name: rows.get(m.name) or row(m, NOT_RUN) for m in faults}
+    return {m.name: rows.get(m.name) or row(m, NOT_RUN, "") for m in faults}
 
 
-def row(mutant, by):
-    return f"| {mutant.name} | {mutant.text} | {by} |".replace("\\", "\\\\")
+def row(mutant, by, when):
+    return f"| {mutant.name} | {mutant.text} | {by} | {when} |".replace("\\", "\\\\")
+
+
+def was_run(row):
+    return f" | {NOT_RUN} | " not in row
 
 
 def write(results):
     rows = rows_before()
     for r in results:
-        rows[r.mutant.name] = row(r.mutant, r.by if r.verdict == "noticed" else f"**no test**: {r.by}")
-    ran = [r for r in rows.values() if not r.endswith(f"| {NOT_RUN} |")]
-    noticed = sum("| **no test**: " not in r for r in ran)
+        by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
+        rows[r.mutant.name] = row(r.mutant, by, datetime.date.today())
+    ran = [r for r in rows.values() if was_run(r)]
+    noticed = sum(" | **no test**: " not in r for r in ran)
     share = 100 * noticed // max(len(ran), 1)
+    some = f"{len(ran)} were run, each on the day in its row"
     head = f"""# Planted faults
 
-{noticed} of {len(ran)} planted faults are noticed ({share} %), {len(rows) - len(ran)} were not run; the last run was of
-{len(results)}, at commit {commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs two,
-others with each commit.
-Each is a patch in [test/mutants](../test/mutants), with the tests to try.
+Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
+`make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
+`make check` runs two, others with each commit. Each is a patch in [test/mutants](../test/mutants), with its tests.
 
-| fault | what it breaks | noticed by |
-|---|---|---|
+| fault | what it breaks | noticed by | run |
+|---|---|---|---|
 """
-    (ROOT / "docs/mutants.md").write_text(head + "\n".join(rows[name] for name in sorted(rows)) + "\n")
+    PAGE.write_text(head + "\n".join(rows[name] for name in sorted(rows)) + "\n")
 
 
 def check(mutants):
@@ -409,13 +417,19 @@ def check(mutants):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="faults whose names match this regular expression")
+    parser.add_argument("--new", action="store_true", help="faults that docs/mutants.md does not say to have been run")
     parser.add_argument("--some", type=int, help="so many, by turn")
     parser.add_argument("--check", action="store_true", help="only whether all apply")
     parser.add_argument("--write", action="store_true", help="writes docs/mutants.md")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     args = parser.parse_args()
     mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if re.search(args.only, m.name)]
+    if args.new:
+        rows = rows_before()
+        mutants = [m for m in mutants if not was_run(rows[m.name])]
     if args.check:
+        if args.write:
+            write([])
         return check(mutants)
     if not (ROOT / ".venv-executorch").exists():
         mutants = [m for m in mutants if not any(n.startswith("executorch ") for n in m.notices)]
@@ -431,8 +445,8 @@ def main():
         for done in as_completed([pool.submit(bench.judge, m, certain=not args.some) for m in mutants]):
             results.append(done.result())
             show(results[-1])
-    if args.write:
-        write(results)
+            if args.write:
+                write(results)
     wrong = sum(not is_right(r) for r in results)
     print(f"{score(results)}, {time.monotonic() - begin:.0f} s\n{len(results) - wrong} passed, {wrong} failed")
     return 1 if wrong else 0

@@ -15,6 +15,7 @@ PROTOTYPE = re.compile(
 HOOKED = (  # stub.c changes their answers
     "clGetDeviceInfo",
     "clGetPlatformIDs",
+    "clGetPlatformInfo",
     "clCreateBuffer",
     "clGetKernelWorkGroupInfo",
     "clEnqueueNDRangeKernel",

@@ -18,6 +18,10 @@
  *   CLAVE_STUB_LOCAL_MEM=B  B bytes of local memory: reported, and kernels that take more are
  *                           refused. The standard promises 32 KB
  *   CLAVE_STUB_VECTOR=N     registers hold N floats
+ *   CLAVE_STUB_MAX_GRID=N   a launch has at most N work-groups in its second and third dimension:
+ *                           larger ones are refused
+ *   CLAVE_STUB_PLATFORM=TEXT, CLAVE_STUB_NAME=TEXT  begin the names of the platform, whose other
+ *                           oddities stay, and of the device
  *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
  *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
  *                           where it is given a host pointer
@@ -98,6 +102,28 @@ static cl_int hook_clGetPlatformIDs(cl_int (*real)(cl_uint, cl_platform_id *, cl
   return CL_PLATFORM_NOT_FOUND_KHR;
 }
 
+/* Puts the variable's text, if there is one, ahead of an answer; size: of its memory, longer: how
+ * much longer the answer is then, or NULL. */
+static void begin_text(const char *variable, size_t size, char *value, size_t *longer) {
+  const char *text = getenv(variable);
+  size_t n = text ? strlen(text) : 0;
+  if (longer) *longer += n;
+  if (!value || strlen(value) + n >= size) return;
+  memmove(value + n, value, strlen(value) + 1);
+  memcpy(value, text, n);
+}
+
+typedef cl_int (*platform_query)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
+
+static cl_int hook_clGetPlatformInfo(platform_query real, cl_platform_id platform,
+                                     cl_platform_info what, size_t size, void *value,
+                                     size_t *size_ret) {
+  cl_int code = real(platform, what, size, value, size_ret);
+  if (code == CL_SUCCESS && what == CL_PLATFORM_NAME)
+    begin_text("CLAVE_STUB_PLATFORM", size, value, size_ret);
+  return code;
+}
+
 /* Takes one word out of a list of extensions. */
 static void drop_extension(char *list, const char *word) {
   char *at = list ? strstr(list, word) : NULL;
@@ -155,6 +181,8 @@ static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, 
                                    cl_device_id device, cl_device_info what, size_t size,
                                    void *value, size_t *size_ret) {
   cl_int code = real(device, what, size, value, size_ret);
+  if (code == CL_SUCCESS && what == CL_DEVICE_NAME)
+    begin_text("CLAVE_STUB_NAME", size, value, size_ret);
   if (code == CL_SUCCESS && size_ret && what == CL_DEVICE_EXTENSIONS)
     *size_ret += strlen(added_extensions());
   if (code == CL_SUCCESS && value) change_info(what, size, value);
@@ -212,6 +240,9 @@ static cl_int hook_clEnqueueNDRangeKernel(
   bound_sizes("CLAVE_STUB_KERNEL_GROUP", &most, 1);
   for (cl_uint i = 0; local && i < dims; i++) items *= local[i];
   if (items > most) return CL_INVALID_WORK_GROUP_SIZE;
+  size_t grid = (size_t)number_of("CLAVE_STUB_MAX_GRID", LONG_MAX);
+  for (cl_uint i = 1; local && i < dims; i++)
+    if (global[i] / local[i] > grid) return CL_INVALID_GLOBAL_WORK_SIZE;
   cl_int refused = refuse_kernel(kernel);
   if (refused) return refused;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);

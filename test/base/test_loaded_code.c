@@ -1,0 +1,43 @@
+/* Code of a loaded library: its pages are let go, and are there again when it runs. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/loaded_code.h"
+
+/* KB of the code of libcmocka that are in memory, which this program runs by. */
+static long code_in_memory(void) {
+  FILE *f = fopen("/proc/self/smaps", "r");
+  char line[4096];
+  long sum = 0, kb;
+  bool is_code = false;
+  if (!f) return -1;
+  while (fgets(line, sizeof line, f)) {
+    if (strchr(line, '-') && strchr(line, '/'))
+      is_code = strstr(line, " r-xp ") && strstr(line, "/libcmocka");
+    if (is_code && sscanf(line, "Rss: %ld kB", &kb) == 1) sum += kb;
+  }
+  fclose(f);
+  return sum;
+}
+
+static void test_pages_go(void **state) {
+  (void)state;
+  assert_true(code_in_memory() != 0);
+  long before = code_in_memory();
+  release_code("libcmocka-of-others cmocka");
+  release_code("");
+  long others = code_in_memory();
+  release_code("libother libcmocka");
+  long after = code_in_memory();
+  if (before < 0) return; /* of another system */
+  assert_true(others == before);
+  assert_true(after < before && after <= 4);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages_go)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

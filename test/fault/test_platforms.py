@@ -1,0 +1,77 @@
+"""What other platforms' devices are known for (backend/opencl/quirks.c), under the stub OpenCL, whose names begin so:
+the rules that choose kernels by it, and launches that such a device would refuse."""
+
+import json
+import os
+import subprocess
+
+import pytest
+import safetensors.torch
+import torch
+
+import clave
+
+KERNELS = [
+    ("QUALCOMM Snapdragon(TM)", "QUALCOMM Adreno(TM) 740", "image"),
+    ("ARM Platform", "Mali-G78 r0p1", "direct"),
+    ("ARM Platform", "another", "local"),
+    ("NVIDIA CUDA", "NVIDIA H100", "local"),
+]
+GRID = 65535
+
+
+def call(build, stub, platform, name, *words, **more):
+    env = {"CLAVE_STUB_GPU": "1", "CLAVE_STUB_PLATFORM": platform, "CLAVE_STUB_NAME": name, "CLAVE_CACHE_DIR": "off"}
+    command = [str(w) for w in (build / "clave", *words, "--device", "opencl")]
+    return subprocess.run(command, env=os.environ | stub | env | more, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("platform, name, kernel", KERNELS)
+def test_kernels_of_products(build, stub, tmp_path, platform, name, kernel):
+    linear = torch.nn.Linear(40, 50)
+    clave.export(linear, (torch.randn(64, 40),), verify=False).save(tmp_path / "m.clv")
+    p = call(build, stub, platform, name, "tune", tmp_path / "m.clv", "--dry-run", "--json")
+    assert p.returncode == 0, p.stderr
+    assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]] == [("matmul", kernel)]
+
+
+class Product(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    """A program of as many products as its inputs have, and inputs of `GRID` and one more."""
+    torch.manual_seed(1)
+    folder, batch = tmp_path_factory.mktemp("products"), torch.export.Dim("batch", min=2)
+    a, b = torch.randn(GRID + 1, 3, 2), torch.randn(GRID + 1, 2, 5)
+    shapes = {"dynamic_shapes": ({0: batch}, {0: batch})}
+    clave.export(Product(), (a, b), verify=False, **shapes).save(folder / "m.clv")
+    for n in (GRID, GRID + 1):
+        inputs = {"input_0": a[:n].contiguous(), "input_1": b[:n].contiguous()}
+        safetensors.torch.save_file(inputs, folder / f"{n}.safetensors")
+    return folder, a @ b
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize(
+    "platform, n, moves", [("NVIDIA CUDA", GRID, False), ("NVIDIA CUDA", GRID + 1, True), ("another", GRID + 1, False)]
+)
+def test_grids(build, stub, products, tmp_path, platform, n, moves):
+    """What needs more groups of work-items than a dimension of a launch may have is computed by the CPU backend, which
+    is known before anything is launched."""
+    (folder, want), out = products, tmp_path / "out.safetensors"
+    files = folder / "m.clv", "--inputs", folder / f"{n}.safetensors", "--outputs", out
+    limit = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_STUB_MAX_GRID": str(GRID)} if platform != "another" else {})
+    p = call(build, stub, platform, "a device", "run", *files, **limit)
+    assert p.returncode == 0, p.stderr
+    assert ("it runs on the CPU backend" in p.stderr) == moves, p.stderr
+    found = safetensors.torch.load_file(out)["output_0"]
+    assert (found - want[:n]).abs().max() < 1e-5
+    if moves:
+        out.unlink()
+        p = call(build, stub, platform, "a device", "run", *files, "--no-fallback", **limit)
+        assert p.returncode == 1 and not out.exists()
+        assert f"takes {GRID} groups of work-items in a dimension at most, not {n}" in p.stderr
+        assert p.stderr.count("\n") == 1, p.stderr

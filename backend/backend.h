@@ -133,7 +133,14 @@ typedef struct backend_vtable {
    * round what is multiplied with a constant, see recording.rounds. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
-  void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */
+  /* (optional, both) One recording of the first *taken of n that follow each other, all of which
+   * can be joined, for one launch: *out, or NULL where that would not be faster. It gives the same
+   * bits, reads no forms, and its operands are those of all, which outlive it. Where its launch
+   * would have too many of them run() is UNSUPPORTED. numbers: what they report faults under. */
+  bool (*can_join)(backend *b, const recording *r);
+  clave_status (*join)(backend *b, const recording *const *all, const uint32_t *numbers, uint32_t n,
+                       uint32_t *taken, recording **out);
+  void (*cache_destroy)(backend *b, void *cache); /* (optional) of node.cache */
   /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
    * parallel, and calls progress(done, total) if given, also where nothing is done since; where it
    * says false the rest stays unbuilt. What does not build is prepare's to say. */

@@ -82,5 +82,6 @@ clave_status plan_part(const planner *l) {
   }
   p->instructions = (range){p->from.next, k.next};
   p->rest = k;
-  return place_all(l);
+  TRY(place_all(l));
+  return plan_joined(l);
 }

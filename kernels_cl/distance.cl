@@ -1,6 +1,12 @@
 /* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1, 2 and 3 are that p,
- * 4 is infinity, 5 any other. A work-item makes ROWS neighbours of j, W terms at a time; float sums
- * are taken over BLOCK terms of a lane, then added up, then over the lanes. */
+ * 4 is infinity, 5 any other.
+ *
+ * distance_rows: a work-item makes ROWS neighbours of j, W terms at a time; float sums are taken
+ * over BLOCK terms of a lane, then added up, then over the lanes.
+ *
+ * distance_panels, on CPUs, of KIND 1, 2 and 4 in floats: a work-item makes CHUNK of i by W of j,
+ * the lanes, TILE of i at once; the rows of b lie transposed in private memory, DEPTH terms of
+ * each, whose sums are then added up. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -11,8 +17,15 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
+#ifndef TILE
+#define TILE 8 /* 8 of 32 registers of 16 floats */
+#endif
+#define CHUNK 128
+#define DEPTH 128
+#include "transpose.h"
 #include "vector.h"
 DEFINE_SOME(TYPE)
+DEFINE_KEEP(TYPE)
 #define INFINITE 4
 
 #if KIND == 0
@@ -89,3 +102,73 @@ __kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offse
   out += out_offset + row * n_b + first;
   for (int r = 0; r < ROWS && first + r < n_b; r++) STORE(TYPE, out, r, norm_of(total[r], p));
 }
+
+#if W == 16
+#if KIND == 2
+#define ADD_TERM(sum, d) fma(d, d, sum)
+#define ROOT(v) sqrt(v)
+#else
+#define ADD_TERM(sum, d) ADD(sum, TERM(d))
+#define ROOT(v) (v)
+#endif
+
+/* columns[k] lane j: term k of row j of b, of `rows` that there are. */
+static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int rows, int depth,
+                              realw *columns) {
+  for (int k = 0; k < depth; k += W) {
+    for (int j = 0; j < W; j++) {
+      const __global STORAGE(TYPE) *row = b + min(j, rows - 1) * m + k;
+      columns[k + j] = LOAD_SOME(TYPE, row, depth - k);
+    }
+    transpose_16(columns + k);
+  }
+}
+
+/* Adds to the sums of TILE rows of a, of `rows` that there are: those beyond are the last one. */
+static inline void add_terms(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
+                             const realw *columns, realw *sums) {
+  index_t at[TILE];
+  realw part[TILE];
+  for (int r = 0; r < TILE; r++) {
+    at[r] = min(r, rows - 1) * m;
+    part[r] = (realw)0;
+  }
+  for (int k = 0; k < depth; k++) {
+    const realw y = columns[k];
+#pragma unroll
+    for (int r = 0; r < TILE; r++) {
+      const realw d = (realw)LOAD(TYPE, a, at[r] + k) - y;
+      part[r] = ADD_TERM(part[r], d);
+    }
+  }
+  for (int r = 0; r < TILE; r++) sums[r] = ADD(sums[r], part[r]);
+}
+
+__kernel void distance_panels(const __global STORAGE(TYPE) * a, const long a_offset,
+                              const __global STORAGE(TYPE) * b, const long b_offset,
+                              __global STORAGE(TYPE) * out, const long out_offset,
+                              const index_t items, const index_t n_a, const index_t n_b,
+                              const index_t m) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t panels = (n_b + W - 1) / W, chunks = (n_a + CHUNK - 1) / CHUNK,
+                j = item % panels * W, i = item / panels % chunks * CHUNK,
+                batch = item / panels / chunks;
+  const int rows = (int)min(n_a - i, (index_t)CHUNK), columns = (int)min(n_b - j, (index_t)W);
+  realw panel[DEPTH], sums[CHUNK];
+  a += a_offset + (batch * n_a + i) * m;
+  b += b_offset + (batch * n_b + j) * m;
+  out += out_offset + (batch * n_a + i) * n_b + j;
+  for (int r = 0; r < CHUNK; r++) sums[r] = (realw)0;
+  for (index_t from = 0; from < m; from += DEPTH) {
+    const int depth = (int)min(m - from, (index_t)DEPTH);
+    take_panel(b + from, m, columns, depth, panel);
+    for (int r = 0; r < rows; r += TILE)
+      add_terms(a + r * m + from, m, rows - r, depth, panel, sums + r);
+  }
+  for (int r = 0; r < rows; r++) {
+    const realw v = ROOT(sums[r]);
+    STORE_SOME(TYPE, out + r * n_b, columns, v);
+  }
+}
+#endif

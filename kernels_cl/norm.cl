@@ -28,7 +28,7 @@ typedef const __global STORAGE(X_TYPE) * x_pointer;
 
 /* This lane's sum of (x - mean)^2 (SQUARES) or x over a row. */
 #define DEFINE_ROW_SUM(name, TAKE)                                                   \
-  static inline real name(x_pointer x, index_t n, real mean) {                       \
+  static inline real PASTE(sum_, name)(x_pointer x, index_t n, real mean) {          \
     real total = 0;                                                                  \
     for (index_t from = 0; from < n; from += BLOCK * W * TEAM) {                     \
       const index_t end = from + BLOCK * W * TEAM < n ? from + BLOCK * W * TEAM : n; \
@@ -49,8 +49,8 @@ typedef const __global STORAGE(X_TYPE) * x_pointer;
   }
 #define TAKE_VALUE(t, mean) (t)
 #define TAKE_SQUARE(t, mean) (((t) - (mean)) * ((t) - (mean)))
-DEFINE_ROW_SUM(sum_values, TAKE_VALUE)
-DEFINE_ROW_SUM(sum_squares, TAKE_SQUARE)
+DEFINE_ROW_SUM(values, TAKE_VALUE)
+DEFINE_ROW_SUM(squares, TAKE_SQUARE)
 
 #if HAS_WEIGHT
 #define TIMES_WEIGHT(v, w) (v) * (w)

@@ -18,6 +18,7 @@ static void destroy_device(backend *b) {
   if (!d) return;
   builders_destroy(d->builders);
   programs_destroy(d);
+  free(d->parts);
   gemm_clblast_close(d);
   if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
   if (d->context) d->cl->clReleaseContext(d->context);
@@ -93,6 +94,8 @@ static const backend_vtable opencl_vtable = {
     .begin = opencl_begin,
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
+    .can_join = opencl_can_join,
+    .join = opencl_join,
     .cache_destroy = opencl_cache_destroy,
     .request = opencl_request,
     .build_all = opencl_build_all,

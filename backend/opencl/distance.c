@@ -7,10 +7,40 @@
 #include "opencl_ops.h"
 
 enum { KIND_INFINITE = 4, KIND_ANY = 5, CPU_ROWS = 4, CPU_WIDTH = 16 };
+/* Of distance_panels: rows of a work-item, and of a tile. */
+enum { CHUNK = 128, WIDE_TILE = 8, NARROW_TILE = 4 };
 
 static int kind_of(double p) {
   if (p == 0 || p == 1 || p == 2 || p == 3) return (int)p;
   return isinf(p) ? KIND_INFINITE : KIND_ANY;
+}
+
+/* A tile of few rows is mostly done for nothing. */
+static bool takes_panels(const cl_recorder *s, const distance_form *f, int kind) {
+  const bool usual = kind == 1 || kind == 2 || kind == KIND_INFINITE;
+  return recorder_traits(s)->is_cpu && usual && f->a->t.type != DTYPE_F64 && f->m > 0 &&
+         f->n_a >= NARROW_TILE && f->n_b >= NARROW_TILE;
+}
+
+static clave_status launch_panels(cl_recorder *s, const node *n, const distance_form *f, int kind) {
+  const bool is_wide = recorder_traits(s)->vector_width >= CPU_WIDTH;
+  const int64_t chunks = ceil_div(f->n_a, CHUNK), panels = ceil_div(f->n_b, CPU_WIDTH),
+                items = f->n_out / (f->n_a * f->n_b) * chunks * panels;
+  launch l;
+  launch_begin(&l, s, n);
+  launch_dtype(&l, "TYPE", f->a->t.type);
+  launch_compute(&l, f->a->t.type);
+  launch_define(&l, "KIND", kind);
+  launch_define(&l, "W", CPU_WIDTH);
+  launch_define(&l, "TILE", is_wide ? WIDE_TILE : NARROW_TILE);
+  launch_args(&l, &(distance_panels_args){.a = buffer_arg(f->a),
+                                          .b = buffer_arg(f->b),
+                                          .out = buffer_arg(f->out),
+                                          .items = items,
+                                          .n_a = f->n_a,
+                                          .n_b = f->n_b,
+                                          .m = f->m});
+  return launch_loops(&l, items, 1, f->m * min_i64(f->n_a, CHUNK) * 2);
 }
 
 clave_status opencl_distance(cl_recorder *s, const node *n) {
@@ -18,6 +48,7 @@ clave_status opencl_distance(cl_recorder *s, const node *n) {
   describe_distance(n, &f);
   if (f.n_out == 0) return NULL;
   int kind = kind_of(f.p);
+  if (takes_panels(s, &f, kind)) return launch_panels(s, n, &f, kind);
   bool vector = recorder_traits(s)->is_cpu && kind != KIND_ANY; /* PoCL: pow of double16 is wrong */
   int rows = vector ? CPU_ROWS : 1;
   int64_t items = f.n_out / f.n_b * ceil_div(f.n_b, rows);

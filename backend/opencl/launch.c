@@ -167,6 +167,7 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
   args_place(g, l->wide, compute, &r.places);
   memcpy(r.global, rounded, sizeof r.global);
   memcpy(r.local, group, sizeof r.local);
+  for (int i = 0; i < 3; i++) r.items[i] = i < dims ? global[i] : 1;
   return recorder_add(l->s, &r, l->values);
 }
 

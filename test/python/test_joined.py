@@ -1,0 +1,142 @@
+"""Small ops that follow each other are one launch on OpenCL devices, with the bits that they give apart."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+import clave
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
+import variants
+
+# Three runs on each of the inputs, in turns: the launches of each run, and the results of the last three.
+COUNT = """
+import ctypes, sys, numpy, clave
+stub = ctypes.CDLL("libOpenCL.so.1")
+session = clave.Session(sys.argv[1], device="opencl")
+inputs = [list(numpy.load(path).values()) for path in sys.argv[3:]]
+results = {}
+for turn in range(3):
+    for k, given in enumerate(inputs):
+        stub.stub_arm(ctypes.c_long(2**40), 0)
+        results |= {f"{k}_{i}": r.copy() for i, r in enumerate(session.run(*given))}
+        print(stub.stub_calls())
+numpy.savez(sys.argv[2], **results)
+"""
+
+
+class Mixed(torch.nn.Module):
+    """Ops of many families and dtypes, few of which fuse."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(5)
+        self.table = torch.nn.Parameter(torch.randn(9, 5))
+
+    def forward(self, x, at):
+        y = torch.softmax(x, -1).cumsum(0)
+        y = self.norm(y) + self.table[at]
+        z = torch.log_softmax(y.double(), 0).cumsum(1).float()
+        s = y.sum(0, keepdim=True) / 3 + y.amax(1, keepdim=True)
+        order = torch.argsort(s, dim=-1, stable=True)
+        k = s.gather(1, order).flip(1).roll(1, 0)
+        n = (at * 3 // 2).cumsum(0).half().cumsum(0)
+        c = torch.cat([k, z, s.triu(1)], 0).cumsum(0)
+        p = torch.nn.functional.pad(c, (1, 2)).cumsum(1).index_select(0, at)
+        return p, n, (y > 0).sum(1), torch.cdist(y, z), c.mean(1)
+
+
+class Chain(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+
+    def forward(self, x):
+        for _ in range(self.n):
+            x = torch.softmax(x, -1)
+        return x
+
+
+def mixed_inputs(seed=0, rows=6):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, 5, generator=g), torch.randint(0, 9, (rows,), generator=g)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    torch.manual_seed(0)
+    model = Mixed().eval()
+    rows = torch.export.Dim("rows", min=2, max=9)
+    path = tmp_path_factory.mktemp("mixed") / "mixed.clv"
+    clave.export(model, mixed_inputs(), dynamic_shapes=({0: rows}, {0: rows})).save(path)
+    return model, path
+
+
+def run_counted(path, all_inputs, env, tmp_path):
+    """(launches of each run, by turn; results, by inputs)."""
+    for k, inputs in enumerate(all_inputs):
+        np.savez(tmp_path / f"{k}.npz", *[x.numpy() for x in inputs])
+    files = [tmp_path / f"{k}.npz" for k in range(len(all_inputs))]
+    more = {"CLAVE_STUB_FAIL_NAME": "clEnqueueNDRangeKernel", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", COUNT, path, tmp_path / "out.npz", *files]
+    p = subprocess.run(command, env=os.environ | more | env, capture_output=True, text=True, check=True)
+    assert "run apart" not in p.stderr
+    counts = [int(n) for n in p.stdout.split()]
+    out = np.load(tmp_path / "out.npz")
+    results = [[out[n] for n in out.files if n.startswith(f"{k}_")] for k in range(len(files))]
+    return [counts[i : i + len(files)] for i in range(0, len(counts), len(files))], results
+
+
+def assert_same(one, other):
+    for x, y in zip(one, other, strict=True):
+        for a, b in zip(x, y, strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+
+
+@pytest.mark.by_turn(8)
+def test_few_launches_same_bits(build, stub, mixed, tmp_path):
+    """The first run has each op's kernels compared alone, the second both ways; from then on it is a launch or a few.
+    Sizes and data change from run to run."""
+    model, path = mixed
+    all_inputs = [mixed_inputs(rows, rows) for rows in (6, 3)]
+    checked = stub | {"CLAVE_SELF_CHECK": "on", "CLAVE_CACHE_DIR": "off"}
+    turns, results = run_counted(path, all_inputs, checked, tmp_path)
+    for alone, both, joined in zip(*turns, strict=True):
+        assert both > alone > 20 > 6 >= joined
+    with variants.forced(build / "clave", "opencl", [("joined launches", "apart")], os.environ) as env:
+        turns, apart = run_counted(path, all_inputs, env | stub | {"CLAVE_SELF_CHECK": "off"}, tmp_path)
+    assert all(n > 20 for n in turns[2])
+    assert_same(results, apart)
+    for inputs, got in zip(all_inputs, results, strict=True):
+        for g, want in zip(got, model(*inputs), strict=True):
+            torch.testing.assert_close(torch.from_numpy(g), want)
+
+
+@pytest.mark.by_turn(8)
+def test_groups(stub, tmp_path):
+    """As on a GPU, where work-items wait for each other between launches."""
+    x = torch.randn(3, 4)
+    path = tmp_path / "chain.clv"
+    clave.export(Chain(40), (x,)).save(path)
+    env = stub | {"CLAVE_SELF_CHECK": "on", "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE_CLASS": "gpu"}
+    turns, results = run_counted(path, [(x,)], env, tmp_path)
+    assert turns == [[40], [41], [1]]
+    torch.testing.assert_close(torch.from_numpy(results[0][0]), Chain(40)(x))
+
+
+@pytest.mark.by_turn(8)
+def test_faults_name_their_op(mixed):
+    _, path = mixed
+    session = clave.Session(path, device="opencl")
+    x, at = mixed_inputs()
+    for _ in range(3):
+        good = [np.array(r) for r in session.run(x, at)]
+    with pytest.raises(clave.Error, match=r"index 9 out of range \[-9, 8\]; node 3 \(index, index\)"):
+        session.run(x, torch.where(at == at.max(), 9, at))
+    assert_same([session.run(x, at)], [good])

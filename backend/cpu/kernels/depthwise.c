@@ -1,7 +1,9 @@
 /* Planes convolved by themselves. */
 #include "backend/cpu/kernels/depthwise.h"
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
+#include "backend/cpu/kernels/depthwise_lanes.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -56,6 +58,7 @@ enum {
 /* What is made: `n` strips of `rows` output rows of each plane, `planes` planes in a task. */
 typedef struct strips {
   const conv_part *a;
+  bool lanes; /* the planes of a task are: depthwise_lanes.h */
   int64_t pitch, rows, n, n_planes, planes;
   depthwise_kernel run;
 } strips;
@@ -94,6 +97,8 @@ static strips make_strips(const conv_part *a) {
   s.rows = (rows - 1) / s.n / STRIP_ROWS * STRIP_ROWS + STRIP_ROWS;
   s.n = (rows - 1) / s.rows + 1;
   s.planes = at_least_one(TASK_SUMS / (rows * columns));
+  s.lanes = depthwise_lanes_fit(a);
+  if (s.lanes) s.planes = DEPTHWISE_LANES;
   return s;
 }
 
@@ -101,11 +106,14 @@ static int64_t strip_work(const strips *s) {
   return s->n_planes * cell_count(s->a) * tap_count(s->a) / MULTIPLIES_PER_THREAD;
 }
 static int64_t strip_tasks(const strips *s) {
-  return s->n > 1 ? s->n_planes * s->n : (s->n_planes + s->planes - 1) / s->planes;
+  return s->n > 1 && !s->lanes ? s->n_planes * s->n : ceil_div(s->n_planes, s->planes);
 }
 static size_t strip_bytes(const strips *s) {
   const window *d = &s->a->d[1];
-  return (size_t)(depthwise_reach(d->taps, d->stride, s->rows) * s->pitch) * sizeof(float);
+  const size_t copied =
+      (size_t)(depthwise_reach(d->taps, d->stride, s->rows) * s->pitch) * sizeof(float);
+  const size_t lanes = s->lanes ? depthwise_lanes_bytes(s->a) : 0;
+  return copied > lanes ? copied : lanes;
 }
 
 /* Zeros of the padding add nothing to a sum then. */
@@ -158,12 +166,13 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
 
 static void run_strips(const void *user, int64_t task, char *scratch) {
   const strips *s = user;
-  if (s->n > 1) {
+  if (s->n > 1 && !s->lanes) {
     run_strip(s, task / s->n, task % s->n, scratch);
     return;
   }
-  for (int64_t i = task * s->planes; i < (task + 1) * s->planes && i < s->n_planes; i++)
-    run_strip(s, i, 0, scratch);
+  const int64_t first = task * s->planes, stop = least(first + s->planes, s->n_planes);
+  if (s->lanes && depthwise_lanes_run(s->a, first, stop - first, scratch)) return;
+  for (int64_t i = first * s->n; i < stop * s->n; i++) run_strip(s, i / s->n, i % s->n, scratch);
 }
 
 size_t depthwise_bytes(const kernel_context *ctx, const conv_part *a) {

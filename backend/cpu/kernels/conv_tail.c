@@ -1,7 +1,7 @@
 /* Bias, sum and limits of a row of outputs. */
 #include "backend/cpu/kernels/conv_tail.h"
 
-#include "backend/cpu/kernels/conv_tail_vectors.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/vec4.h"
 
 /* Outputs [i, n). */
@@ -42,13 +42,13 @@ TARGET_AVX2 static void finish_avx2(const conv_tail *t, float bias, const float 
   finish(t, bias, added, i, n, from, to);
 }
 
-TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, int64_t at, int64_t n,
-                                        const float *from, float *to) {
-  const conv_tail own = *t; /* which no store changes */
+TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const float *added,
+                                        int64_t n, const float *from, float *to) {
+  const float low = t->low, high = t->high; /* which no store changes */
   for (int64_t i = 0; i < n; i += 16) {
     const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
     const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);
-    store_tail_avx512(&own, sum, at + i, there, to + i);
+    store_limited_avx512(sum, added ? added + i : NULL, low, high, there, to + i);
   }
 }
 #endif
@@ -58,7 +58,7 @@ void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const 
   const float *added = t->added ? (const float *)t->added + at : NULL;
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    finish_avx512(t, bias, at, n, from, to);
+    finish_avx512(t, bias, added, n, from, to);
     return;
   }
   if (cpu_has_avx2()) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/conv_tail_vectors.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/vec4.h"
 
 /* ---------------------------------------------------------------- any processor */
@@ -87,10 +87,12 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
     }
   }
   const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
+  const float *added = s->tail.added;
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
     const int64_t to = (y + i) * s->columns + column;
-    store_tail_avx512(&s->tail, sums[i] + _mm512_set1_ps(s->bias), to, stored, s->out + to);
+    store_limited_avx512(sums[i] + _mm512_set1_ps(s->bias), added ? added + to : NULL, s->tail.low,
+                         s->tail.high, stored, s->out + to);
   }
 }
 

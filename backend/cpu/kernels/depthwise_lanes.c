@@ -13,6 +13,7 @@
 enum {
   LANES = DEPTHWISE_LANES,
   MOST_SIDE = 5,
+  AHEAD = 512,            /* bytes of a plane */
   MOST_BYTES = 96 * 1024, /* of turned planes: they stay in the second-level cache */
   NARROW = 10 /* columns, for each of a row of taps and for each of the stride: wider rows of few
                  taps are made faster where they lie */
@@ -54,7 +55,10 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
                                              __m512 *v) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) v[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+  for (int i = 0; i < LANES; i++) {
+    v[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+    ask_for(from[i] + at, AHEAD);
+  }
   turn(v);
 }
 

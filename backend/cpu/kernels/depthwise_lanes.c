@@ -199,11 +199,10 @@ static memory memory_of(const conv_part *a, int64_t rows, float *from) {
   return m;
 }
 
-/* Rows of outputs that are made at once, of so many. */
-static int64_t rows_at_once(const conv_part *a, int64_t rows) {
+/* Rows of outputs that fit, at least one. */
+static int64_t rows_that_fit(const conv_part *a) {
   const size_t one = memory_of(a, 1, NULL).bytes, more = memory_of(a, 2, NULL).bytes - one;
-  const int64_t fit = one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
-  return ceil_div(rows, ceil_div(rows, fit));
+  return one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
 }
 
 /* Some planes of outputs on their way: rows [first, stop) of inputs are turned, and lie in `m` from
@@ -269,7 +268,7 @@ TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
 bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
   const conv_args *p = a->p;
-  const int64_t outputs = p->groups * p->outputs, some = rows_at_once(a, rows);
+  const int64_t outputs = p->groups * p->outputs, some = ceil_div(rows, ceil_div(rows, rows_that_fit(a)));
   band b = {
       .a = a, .m = memory_of(a, some, (float *)(void *)scratch), .plane = plane, .count = count};
   const float *weight[LANES];
@@ -286,7 +285,7 @@ bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64
 }
 
 size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
-  return memory_of(a, rows_at_once(a, rows), NULL).bytes;
+  return memory_of(a, least(rows, rows_that_fit(a)), NULL).bytes;
 }
 
 bool depthwise_lanes_fit(const conv_part *a) {

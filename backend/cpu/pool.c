@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/kernels/reduce.h"
 #include "cpu_ops.h"
 
 static clave_status record_pool(cpu_recorder *r, const pool_form *f, bool adaptive) {
@@ -31,8 +32,27 @@ clave_status cpu_pool(cpu_recorder *r, const node *n) {
   return record_pool(r, &f, false);
 }
 
+static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
+  int64_t n = 1;
+  for (int i = 0; i < SPATIAL_DIMS; i++) n *= sizes[i];
+  return n;
+}
+
+/* Averages of whole planes. */
+static clave_status record_means(cpu_recorder *r, const pool_form *f) {
+  const int64_t n = volume(f->in);
+  return cpu_launch(r, reduce,
+                    &(reduce_args){.kind = KREDUCE_MEAN,
+                                   .x = cpu_operand(r, f->x),
+                                   .out = cpu_operand(r, f->out),
+                                   .kept = {.rank = 1, .dims = {f->planes}, .strides = {n}},
+                                   .over = {.rank = 1, .dims = {n}, .strides = {1}},
+                                   .divisor = (double)n});
+}
+
 clave_status cpu_adaptive_pool(cpu_recorder *r, const node *n) {
   pool_form f;
   describe_adaptive_pool(n, &f);
-  return record_pool(r, &f, true);
+  const bool is_mean = f.average && f.x->t.type == DTYPE_F32 && volume(f.size) == 1;
+  return is_mean && volume(f.in) > 0 ? record_means(r, &f) : record_pool(r, &f, true);
 }

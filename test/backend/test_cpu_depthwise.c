@@ -1,6 +1,6 @@
 /* Depthwise convolutions in float against sums in double, with what every processor has and with
  * all that this one has: sizes around those of vectors and of the rows made at once, all padding
- * less than the kernel, planes that make several strips. Numbers of threads, and weights and inputs
+ * less than the kernel, planes that make several strips, more planes than lanes. Numbers of threads, and weights and inputs
  * that are no finite numbers. */
 #include <float.h>
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "backend/cpu/kernels/features.h"
 #include "backend/followed.h"
 
-enum { MOST_OUT = 1 << 18, MOST_WEIGHT = 7 * 2 * 25, GUARD = 64 };
+enum { MOST_OUT = 1 << 18, MOST_OUTPUTS = 38, MOST_WEIGHT = MOST_OUTPUTS * 25, GUARD = 64 };
 
-static float weight[MOST_WEIGHT], bias[14], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
 static float added[MOST_OUT], followed[MOST_OUT + GUARD];
 
 static uint32_t seed;
@@ -50,7 +50,7 @@ static float *draw_numbers(conv_args *p) {
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
-  for (int i = 0; i < 14; i++) bias[i] = draw();
+  for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
   for (int i = 0; i < MOST_OUT; i++) added[i] = draw();
   p->x = made;
   return made;
@@ -153,6 +153,21 @@ static void check_sizes(int64_t side, int64_t stride) {
       }
 }
 
+/* Whole and begun sixteens of planes, of several images; several bands of rows. */
+static void check_lanes(int64_t side, int64_t stride) {
+  static const struct {
+    int64_t images, groups, outputs, rows, columns;
+  } all[] = {{1, 16, 1, 7, 7}, {3, 19, 1, 14, 14}, {2, 19, 2, 6, 9}, {1, 17, 1, 70, 28}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    conv_args p = form(all[i].images, all[i].groups, all[i].outputs,
+                       dim_of(all[i].rows, side, stride, side / 2, side / 2),
+                       dim_of(all[i].columns, side, stride, side / 2, side / 2));
+    float *x = draw_numbers(&p);
+    check_form(&p);
+    free(x);
+  }
+}
+
 static void check_forms(void) {
   for (int64_t side = 3; side <= 5; side += 2)
     for (int64_t stride = 1; stride <= 2; stride++) {
@@ -165,6 +180,7 @@ static void check_forms(void) {
       p.images = 0;
       check_form(&p);
       free(x);
+      check_lanes(side, stride);
     }
 }
 

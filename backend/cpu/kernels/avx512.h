@@ -28,6 +28,14 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int6
   __builtin_memcpy(some, (const uint16_t *)x + at, (size_t)n * sizeof *some);
   return load_avx512(t, some, 0);
 }
+
+/* Sums and what is added to them, limited; `added` may be absent. */
+TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
+                                                      float high, __mmask16 there, float *to) {
+  if (added) sum += _mm512_maskz_loadu_ps(there, added);
+  sum = _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), sum));
+  _mm512_mask_storeu_ps(to, there, sum);
+}
 #endif
 
 #endif

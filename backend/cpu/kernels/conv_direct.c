@@ -229,14 +229,22 @@ static int64_t tile_rows(const direct *t, int64_t n) {
   return ceil_div(n, tiles);
 }
 
-/* Sums (cells, nr) of positions [at, at + n), of kn of k. */
-static void add_products(const direct *t, int64_t group, const float *weight, int64_t k, int64_t at,
-                         int64_t n, float *sums) {
+/* How many outputs of a panel are summed: of the last one half of them, where the others are none.
+ */
+static int64_t panel_outputs(const direct *t, int64_t panel) {
+  const int64_t nr = t->kernel.nr, left = t->p->outputs - panel * nr;
+  return t->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
+}
+
+/* Sums (cells, outputs) of positions [at, at + n), of kn of k. */
+static void add_products(const direct *t, int64_t group, const float *weight, int64_t outputs,
+                         int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
   direct_product product = {.k = least(BLOCK_K, t->k - k),
                             .offsets = t->offsets + k,
                             .step = t->strides[2],
                             .b = weight + k * t->kernel.nr,
+                            .b_step = t->kernel.nr,
                             .adds = k > 0};
   while (n > 0) {
     split_cell(&t->part, at, cell);
@@ -246,17 +254,17 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
       rows = tile_rows(t, left);
       product.x = first_input(t, group, cell);
       product.c = sums;
-      t->kernel.run(&product, (int)rows);
-      sums += rows * t->kernel.nr;
+      (outputs == t->kernel.nr ? t->kernel.run : t->kernel.run_half)(&product, (int)rows);
+      sums += rows * outputs;
     }
   }
 }
 
-/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel. */
+/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */
 static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
                        const float *sums, float *turned) {
   const conv_args *p = t->p;
-  const int64_t nr = t->kernel.nr, width = turned_cells(t), first = panel * nr;
+  const int64_t nr = panel_outputs(t, panel), width = turned_cells(t), first = panel * t->kernel.nr;
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
@@ -278,7 +286,9 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const float *weight = (const float *)t->p->packed + (group * t->panels + panel) * t->k * nr;
   float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(t) * nr;
   if (t->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
-  for (int64_t k = 0; k < t->k; k += BLOCK_K) add_products(t, group, weight, k, at, n, sums);
+  const int64_t outputs = panel_outputs(t, panel);
+  for (int64_t k = 0; k < t->k; k += BLOCK_K)
+    add_products(t, group, weight, outputs, k, at, n, sums);
   store_sums(t, group, panel, at, n, sums, turned);
 }
 

@@ -20,6 +20,7 @@
 enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
+  LINE = 64,               /* bytes */
   LEAST_BLOCK = 64,        /* outputs of a task at least, where there are few tiles */
   CACHED_BYTES = 32 * 1024 /* planes of a group that a task lays out for itself */
 };
@@ -285,6 +286,21 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
             (char *)((int32_t *)a->p->out + at + r * a->cells));
 }
 
+static void ask_for_row(const void *x, int64_t size, int64_t first, int64_t n) {
+  for (int64_t i = 0; i < n * size; i += LINE) ask_for((const char *)x + first * size + i, 0);
+}
+
+/* Asks for what store_tile will read and write of the same outputs, which lies far apart. */
+static void ask_for_tile(const integer_conv *a, int rows, int64_t at, const cell_run *runs) {
+  const requantise_term *t = &a->args->codes.terms[1];
+  const bool makes_codes = a->args->makes_codes;
+  for (int r = 0; r < rows; r++) {
+    const int64_t first = at + r * a->cells + runs->cell;
+    if (makes_codes && t->x) ask_for_row(t->x, (int64_t)dtype_size(t->type), first, runs->n);
+    ask_for_row(a->p->out, makes_codes ? 1 : (int64_t)sizeof(int32_t), first, runs->n);
+  }
+}
+
 /* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
 static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, int64_t last,
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
@@ -294,9 +310,11 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
   for (int64_t o = output; o < last; o += ROWS) {
     int32_t sums[ROWS * TILE];
     int rows = last - o < ROWS ? (int)(last - o) : ROWS;
+    const int64_t at = (image * p->groups * p->outputs + o) * a->cells;
     find_rows(a, o, rows, &w);
+    ask_for_tile(a, rows, at, runs);
     a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
-    store_tile(a, o, rows, (image * p->groups * p->outputs + o) * a->cells, sums, runs, n_runs);
+    store_tile(a, o, rows, at, sums, runs, n_runs);
   }
 }
 

@@ -44,13 +44,11 @@ TARGET_AVX2 static void finish_avx2(const conv_tail *t, float bias, const float 
 
 TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const float *added,
                                         int64_t n, const float *from, float *to) {
-  const __m512 b = _mm512_set1_ps(bias), low = _mm512_set1_ps(t->low),
-               high = _mm512_set1_ps(t->high);
+  const float low = t->low, high = t->high; /* which no store changes */
   for (int64_t i = 0; i < n; i += 16) {
     const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
-    __m512 y = _mm512_maskz_loadu_ps(there, from + i) + b;
-    if (added) y += _mm512_maskz_loadu_ps(there, added + i);
-    _mm512_mask_storeu_ps(to + i, there, _mm512_min_ps(high, _mm512_max_ps(low, y)));
+    const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);
+    store_limited_avx512(sum, added ? added + i : NULL, low, high, there, to + i);
   }
 }
 #endif

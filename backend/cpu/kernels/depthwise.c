@@ -1,7 +1,9 @@
 /* Planes convolved by themselves. */
 #include "backend/cpu/kernels/depthwise.h"
 
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
+#include "backend/cpu/kernels/depthwise_lanes.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -50,12 +52,14 @@ enum {
   STRIP_ROWS = 4,          /* outputs, at least */
   WIDEST = 4096,           /* columns of outputs */
   TASK_SUMS = 2048,        /* a task makes so many outputs at least, of several planes */
+  TASKS = 4,               /* of a thread, at least, where planes lie in lanes */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
 /* What is made: `n` strips of `rows` output rows of each plane, `planes` planes in a task. */
 typedef struct strips {
   const conv_part *a;
+  bool lanes; /* those planes lie in lanes: depthwise_lanes.h */
   int64_t pitch, rows, n, n_planes, planes;
   depthwise_kernel run;
 } strips;
@@ -81,30 +85,40 @@ bool depthwise_fits(const conv_part *a) {
 
 static int64_t at_least_one(int64_t n) { return n > 1 ? n : 1; }
 
-static strips make_strips(const conv_part *a) {
+static void cut_rows(strips *s, int64_t strips_wanted) {
+  const int64_t rows = s->a->d[1].count;
+  s->rows = round_up(ceil_div(rows, strips_wanted), STRIP_ROWS);
+  s->n = ceil_div(rows, s->rows);
+}
+
+static strips make_strips(const kernel_context *ctx, const conv_part *a) {
   const int64_t side = a->d[2].taps, stride = a->d[2].stride, columns = a->d[2].count,
                 rows = a->d[1].count;
   strips s = {.a = a,
+              .lanes = depthwise_lanes_fit(a),
               .pitch = depthwise_pitch(side, stride, columns),
+              .planes = DEPTHWISE_LANES,
               .n_planes = a->p->images * a->p->groups * a->p->outputs,
               .run = depthwise_kernel_for(side, stride)};
+  if (s.lanes) {
+    const int64_t tasks = ceil_div(s.n_planes, s.planes), wanted = TASKS * ctx->n_threads;
+    cut_rows(&s, tasks > 0 && ctx->n_threads > 1 ? ceil_div(wanted, tasks) : 1);
+    return s;
+  }
   const int64_t seen = STRIP_BYTES / (int64_t)sizeof(float) / s.pitch,
                 fit = seen > side ? (seen - side) / stride + 1 : 1;
-  s.n = (rows - 1) / (fit > STRIP_ROWS ? fit : STRIP_ROWS) + 1;
-  s.rows = (rows - 1) / s.n / STRIP_ROWS * STRIP_ROWS + STRIP_ROWS;
-  s.n = (rows - 1) / s.rows + 1;
-  s.planes = at_least_one(TASK_SUMS / (rows * columns));
+  cut_rows(&s, ceil_div(rows, fit > STRIP_ROWS ? fit : STRIP_ROWS));
+  s.planes = s.n > 1 ? 1 : at_least_one(TASK_SUMS / (rows * columns));
   return s;
 }
 
 static int64_t strip_work(const strips *s) {
   return s->n_planes * cell_count(s->a) * tap_count(s->a) / MULTIPLIES_PER_THREAD;
 }
-static int64_t strip_tasks(const strips *s) {
-  return s->n > 1 ? s->n_planes * s->n : (s->n_planes + s->planes - 1) / s->planes;
-}
+static int64_t strip_tasks(const strips *s) { return ceil_div(s->n_planes, s->planes) * s->n; }
 static size_t strip_bytes(const strips *s) {
   const window *d = &s->a->d[1];
+  if (s->lanes) return depthwise_lanes_bytes(s->a, s->rows);
   return (size_t)(depthwise_reach(d->taps, d->stride, s->rows) * s->pitch) * sizeof(float);
 }
 
@@ -158,20 +172,19 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
 
 static void run_strips(const void *user, int64_t task, char *scratch) {
   const strips *s = user;
-  if (s->n > 1) {
-    run_strip(s, task / s->n, task % s->n, scratch);
-    return;
-  }
-  for (int64_t i = task * s->planes; i < (task + 1) * s->planes && i < s->n_planes; i++)
-    run_strip(s, i, 0, scratch);
+  const int64_t first = task / s->n * s->planes, strip = task % s->n, row = strip * s->rows,
+                stop = least(first + s->planes, s->n_planes),
+                rows = least(s->rows, s->a->d[1].count - row);
+  if (s->lanes && depthwise_lanes_run(s->a, first, stop - first, row, rows, scratch)) return;
+  for (int64_t plane = first; plane < stop; plane++) run_strip(s, plane, strip, scratch);
 }
 
 size_t depthwise_bytes(const kernel_context *ctx, const conv_part *a) {
-  const strips s = make_strips(a);
+  const strips s = make_strips(ctx, a);
   return slots_bytes(ctx, strip_tasks(&s), strip_work(&s), strip_bytes(&s));
 }
 
 void depthwise_run(const kernel_context *ctx, const conv_part *a, char *scratch) {
-  const strips s = make_strips(a);
+  const strips s = make_strips(ctx, a);
   run_slots_in(ctx, strip_tasks(&s), strip_work(&s), strip_bytes(&s), run_strips, &s, scratch);
 }

@@ -55,15 +55,6 @@ TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uin
                                 _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
 }
 
-TARGET_AVX512 KERNEL_INLINE void finish_avx512(const depthwise_strip *s, __m512 sum, int64_t at,
-                                               __mmask16 there) {
-  sum += _mm512_set1_ps(s->bias);
-  if (s->tail.added) sum += _mm512_maskz_loadu_ps(there, (const float *)s->tail.added + at);
-  sum =
-      _mm512_min_ps(_mm512_set1_ps(s->tail.high), _mm512_max_ps(_mm512_set1_ps(s->tail.low), sum));
-  _mm512_mask_storeu_ps(s->out + at, there, sum);
-}
-
 /* Columns from `column` on of `rows` rows from row y of the strip on. */
 TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __m512 *weight,
                                               int64_t y, int64_t column, int side, int stride,
@@ -96,8 +87,13 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
     }
   }
   const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
+  const float *added = s->tail.added;
 #pragma GCC unroll 4
-  for (int i = 0; i < rows; i++) finish_avx512(s, sums[i], (y + i) * s->columns + column, stored);
+  for (int i = 0; i < rows; i++) {
+    const int64_t to = (y + i) * s->columns + column;
+    store_limited_avx512(sums[i] + _mm512_set1_ps(s->bias), added ? added + to : NULL, s->tail.low,
+                         s->tail.high, stored, s->out + to);
+  }
 }
 
 TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *s, const __m512 *weight,

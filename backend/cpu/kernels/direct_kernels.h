@@ -11,14 +11,16 @@ typedef struct direct_product {
   const float *x; /* element (row, k): x[offsets[k] + row * step] */
   const int64_t *offsets;
   int64_t step;
-  const float *b; /* (k, nr) */
-  float *c;       /* (rows, nr) */
-  bool adds;      /* else c is written */
+  const float *b; /* (k, nr), rows b_step apart */
+  int64_t b_step;
+  float *c;  /* (rows, nr) */
+  bool adds; /* else c is written */
 } direct_product;
 
 typedef struct direct_kernel {
   int mr, nr; /* the most rows; outputs */
   void (*run)(const direct_product *t, int rows);
+  void (*run_half)(const direct_product *t, int rows); /* of the first nr / 2; NULL: nr is least */
 } direct_kernel;
 
 /* For so many outputs. */

@@ -13,11 +13,12 @@ enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
                                          const int64_t step) {
   enum { FLOATS = TILE(floats) };
+  const int64_t b_step = t->b_step;
   const float *b = t->b;
   TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
-  for (int64_t k = 0; k < t->k; k++, b += FLOATS * vectors) {
+  for (int64_t k = 0; k < t->k; k++, b += b_step) {
     const float *x = t->x + t->offsets[k];
     TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
@@ -60,17 +61,17 @@ TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, cons
 TILE_TARGET static void TILE(whole)(const direct_product *t, int rows) {
   TILE(run)(t, rows, TILE_VECTORS);
 }
-TILE_TARGET static inline void TILE(half)(const direct_product *t, int rows) {
+TILE_TARGET static void TILE(half)(const direct_product *t, int rows) {
   TILE(run)(t, rows, TILE_VECTORS / 2);
 }
 
 static inline direct_kernel TILE(kernel)(void) {
-  return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole)};
+  return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole), TILE(half)};
 }
 /* For few outputs. */
 static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
   const int half = TILE_VECTORS / 2 * TILE(floats);
-  return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half)} : TILE(kernel)();
+  return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half), NULL} : TILE(kernel)();
 }
 
 #undef TILE

@@ -1,7 +1,78 @@
 /* Lists of elementwise steps, shared out among threads. */
 #include "backend/cpu/kernels/elementwise.h"
 
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/walk.h"
+
 enum { GRAIN = 32 * 1024 /* element steps that are worth a thread */ };
+
+/* ---------------------------------------------------------------- rows times or plus a number */
+
+typedef struct row_numbers {
+  const ktensor *x, *numbers; /* x lies as out does; of numbers there is one for each row */
+  float *out;
+  bool multiplies;
+} row_numbers;
+
+KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; i++) out[i] = multiplies ? x[i] * number : x[i] + number;
+}
+
+typedef void (*combine_row)(bool multiplies, int64_t n, const float *x, float number, float *out);
+static void combine_portable(bool multiplies, int64_t n, const float *x, float number, float *out) {
+  combine(multiplies, n, x, number, out);
+}
+#if KERNEL_X86
+TARGET_AVX2 static void combine_avx2(bool multiplies, int64_t n, const float *x, float number,
+                                     float *out) {
+  combine(multiplies, n, x, number, out);
+}
+TARGET_AVX512 static void combine_avx512(bool multiplies, int64_t n, const float *x, float number,
+                                         float *out) {
+  combine(multiplies, n, x, number, out);
+}
+#endif
+
+static combine_row combine_row_for(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return combine_avx512;
+  if (cpu_has_avx2()) return combine_avx2;
+#endif
+  return combine_portable;
+}
+
+static void combine_rows(void *ctx, int64_t begin, int64_t end) {
+  const row_numbers *t = ctx;
+  const combine_row run = combine_row_for();
+  const int last = t->numbers->rank - 1;
+  const int64_t n = t->numbers->dims[last];
+  walk w = {.rank = last, .dims = t->numbers->dims};
+  walk_add(&w, t->numbers->strides);
+  walk_seek(&w, begin);
+  for (int64_t row = begin; row < end; row++, walk_next(&w))
+    run(t->multiplies, n, (const float *)t->x->data + row * n,
+        ((const float *)t->numbers->data)[w.offset[0]], t->out + row * n);
+}
+
+/* Whose dims are merged then. */
+static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
+
+static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *s,
+                      row_numbers *t) {
+  if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || s->arity != 2 ||
+      s->form != KSTEP_MAP || s->type != DTYPE_F32 || s->operand_type != DTYPE_F32 ||
+      (s->kind != FLOAT_STEP_MUL && s->kind != FLOAT_STEP_ADD))
+    return false;
+  const int x = lies_as_out(&inputs[0]) ? 0 : 1;
+  const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL};
+  return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
+         numbers->strides[numbers->rank - 1] == 0 && inputs[0].type == DTYPE_F32 &&
+         inputs[1].type == DTYPE_F32;
+}
+
+/* ---------------------------------------------------------------- any list */
 
 typedef struct task {
   const step_list *e;
@@ -37,7 +108,13 @@ static size_t list_scratch(const kernel_context *ctx, const void *args) {
 
 static bool run_list(const kernel_context *ctx, const elementwise_head *head, const ktensor *inputs,
                      const kstep *steps) {
+  row_numbers rows;
   if (head->n == 0) return true;
+  if (find_rows(head, inputs, steps, &rows)) {
+    const int64_t row = rows.numbers->dims[rows.numbers->rank - 1];
+    ctx->parallel_for(ctx->pool, head->n / row, GRAIN / row + 1, combine_rows, &rows);
+    return true;
+  }
   const step_list e = step_list_of(head, inputs, steps, ROW_BLOCK);
   task t = {.e = &e, .fault = ctx->fault, .n_tasks = task_count(ctx, head)};
   t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head));

@@ -1,11 +1,10 @@
 /* out[n, o, y, x] = bias[o] + sum over i, j of weight[o, i, j] *
  *     padded[n, o / multiplier, y STRIDE + i, x STRIDE + j], i, j < SIDE
- * Depthwise convolution in float for CPUs. A work-item makes `block` rows of a plane, a multiple of
- * ROWS: it copies the rows that they see with the padding around them, then sums all taps of ROWS
- * vectors of W neighbours at a time. The last vector of a row begins earlier where it would go
- * beyond the end; a row shorter than a vector is stored with what the next row overwrites. */
+ * Depthwise convolution in float for CPUs. A work-item makes `block` rows of a plane: it sums all
+ * taps of ROWS vectors of W neighbours at a time, from x as it lies, and masks what is beside a
+ * row. The last vector of a row begins earlier where it would go beyond the end; a row shorter than
+ * a vector is stored with what the next row overwrites. */
 #include "common.h"
-#include "padded_row.h"
 #ifndef SIDE
 #define SIDE 3
 #endif
@@ -18,35 +17,66 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
-#ifndef ROOM
-#define ROOM 6144 /* floats of copied rows */
-#endif
 #ifndef ROWS
 #define ROWS 4
 #endif
 
 typedef PASTE(float, W) realw;
+typedef PASTE(int, W) intw;
+#define AS_INTS(v) PASTE(as_int, W)(v)
+#define AS_REALS(v) PASTE(as_float, W)(v)
 #define LOAD_LANES(p) PASTE(vload, W)(0, p)
 #define STORE_LANES(p, v) PASTE(vstore, W)(v, 0, p)
-#if STRIDE == 1
-#define LOAD_CELLS(p) LOAD_LANES(p)
+#if W == 8
+#define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7)
 #else
-#define LOAD_CELLS(p) ((realw)(LOAD_LANES(p).even, LOAD_LANES((p) + W).even))
+#define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
-/* ROWS rows of W outputs; x: where the first one's taps begin. */
-static inline void sum_taps(realw sums[ROWS], const float *x, int pitch, const float *weight) {
+/* The cells that a work-item makes of a plane, which lies at x. */
+typedef struct cells {
+  int first, rows, columns; /* of outputs */
+  int in_rows, in_columns, top, left;
+  index_t before, there; /* floats of x that lie before the plane, and from it on */
+} cells;
+
+/* Every STRIDE-th of what lies from x[at] on, and of what is not there zeros. */
+static inline realw load_cells(const __global float *x, int at, const cells *t) {
+  if (at + t->before >= 0 && at + W * STRIDE <= t->there) {
+#if STRIDE == 1
+    return LOAD_LANES(x + at);
+#else
+    return (realw)(LOAD_LANES(x + at).even, LOAD_LANES(x + at + W).even);
+#endif
+  }
+  float lanes[W];
+  for (int l = 0, k = at; l < W; l++, k += STRIDE) lanes[l] = k >= 0 && k < t->there ? x[k] : 0;
+  return LOAD_LANES(lanes);
+}
+
+/* ROWS rows of W outputs from row y and column c on. */
+static inline void sum_taps(realw sums[ROWS], const __global float *x, const float *weight,
+                            const cells *t, int y, int c) {
+  intw masks[SIDE];
+  const int row = y * STRIDE - t->top, column = c * STRIDE - t->left;
 #pragma unroll
-  for (int y = 0; y < ROWS; y++) sums[y] = (realw)0;
+  for (int j = 0; j < SIDE; j++) {
+    const intw at = column + j + STRIDE * LANES_;
+    masks[j] = (at >= 0) & (at < t->in_columns);
+  }
+#pragma unroll
+  for (int i = 0; i < ROWS; i++) sums[i] = (realw)0;
 #pragma unroll
   for (int r = 0; r < (ROWS - 1) * STRIDE + SIDE; r++) {
+    if (row + r < 0 || row + r >= t->in_rows) continue;
 #pragma unroll
     for (int j = 0; j < SIDE; j++) {
-      const realw in = LOAD_CELLS(x + r * pitch + j);
+      const realw cell = load_cells(x, (row + r) * t->in_columns + column + j, t),
+                  in = AS_REALS(AS_INTS(cell) & masks[j]);
 #pragma unroll
-      for (int y = 0; y < ROWS; y++) {
-        const int i = r - y * STRIDE;
-        if (i >= 0 && i < SIDE) sums[y] = fma((realw)weight[i * SIDE + j], in, sums[y]);
+      for (int k = 0; k < ROWS; k++) {
+        const int i = r - k * STRIDE;
+        if (i >= 0 && i < SIDE) sums[k] = fma((realw)weight[i * SIDE + j], in, sums[k]);
       }
     }
   }
@@ -67,12 +97,6 @@ static inline void store_rows(__global float *to, realw sums[ROWS], float shift,
   }
 }
 
-/* The cells that a work-item makes of a plane, which lies at x. */
-typedef struct cells {
-  int first, rows, columns; /* of outputs */
-  int in_rows, in_columns, top, left;
-} cells;
-
 /* Cell by cell, taps in the padding left out: infinite weights make no number of zeros there. */
 static inline void make_directly(const __global float *x, const float *weight, float shift,
                                  __global float *out, const cells *t) {
@@ -89,30 +113,21 @@ static inline void make_directly(const __global float *x, const float *weight, f
     }
 }
 
-/* Row by row from copies with zeros around them. */
+/* ROWS rows and W columns at a time. */
 static inline void make_rows(const __global float *x, const float *weight, float shift,
                              __global float *out, const cells *t) {
-  const int width = (t->columns - 1) * STRIDE + SIDE, pitch = width + COPY,
-            n = min(t->in_columns, width - t->left), last = max(t->columns - W, 0),
-            reach = ((t->rows + ROWS - 1) / ROWS * ROWS - 1) * STRIDE + SIDE;
-  float copied[ROOM + 2 * W];
-  for (int r = 0, y = t->first * STRIDE - t->top; r < reach; r++, y++) {
-    const int inside = y >= 0 && y < t->in_rows, cell = inside ? y * t->in_columns : 0;
-    copy_row(copied + r * pitch, x + cell, inside ? t->left : 0, inside ? n : 0,
-             t->in_rows * t->in_columns - cell, width);
-  }
+  const int last = max(t->columns - W, 0);
   for (int y = 0; y < t->rows; y += ROWS)
     for (int c = 0;; c = min(c + W, last)) {
       realw sums[ROWS];
-      sum_taps(sums, copied + y * STRIDE * pitch + c * STRIDE, pitch, weight);
+      sum_taps(sums, x, weight, t, t->first + y, c);
       store_rows(out + y * t->columns + c, sums, shift, t->columns, (t->rows - y) * t->columns - c);
       if (c == last) break;
     }
 }
 
 /* x: (planes / multiplier, in_rows, in_columns), out: (planes, out_rows, out_columns), weight:
- * (channels, SIDE, SIDE), bias: (channels). items = planes * blocks of rows. top, left < SIDE; the
- * copied rows fit ROOM. */
+ * (channels, SIDE, SIDE), bias: (channels). items = planes * blocks of rows. top, left < SIDE. */
 __kernel void conv_depthwise(const __global float *x, const long x_offset,
                              const __global float *weight, const long weight_offset,
                              const __global float *bias, const long bias_offset,
@@ -124,8 +139,10 @@ __kernel void conv_depthwise(const __global float *x, const long x_offset,
   if (item >= items) return;
   const int blocks = (out_rows + block - 1) / block, first = (int)(item % blocks) * block,
             rows = min(block, out_rows - first);
-  const cells t = {first, rows, out_columns, in_rows, in_columns, top, left};
-  const index_t plane = item / blocks, cell = (plane * out_rows + first) * out_columns;
+  const index_t plane = item / blocks, cell = (plane * out_rows + first) * out_columns,
+                size = (index_t)in_rows * in_columns, before = plane / multiplier * size,
+                all = items / blocks / multiplier * size;
+  const cells t = {first, rows, out_columns, in_rows, in_columns, top, left, before, all - before};
   const int channel = (int)(plane % channels);
   float taps[SIDE * SIDE];
   int finite = 1;
@@ -134,7 +151,7 @@ __kernel void conv_depthwise(const __global float *x, const long x_offset,
     finite &= is_finite(taps[i]);
   }
   const float shift = HAS_BIAS ? bias[bias_offset + channel] : 0;
-  x += x_offset + plane / multiplier * in_rows * in_columns;
+  x += x_offset + before;
   out += out_offset + cell;
   if (finite)
     make_rows(x, taps, shift, out, &t);

@@ -18,12 +18,7 @@
 #endif
 #define COLUMNS (2 * WIDTH)
 #define DEPTH 256 /* k of a block of the panels of a */
-#ifndef CHAIN
-#define CHAIN 64 /* additions in a row before their sum is added to the total */
-#endif
-#ifndef SUMS_SPACE
-#define SUMS_SPACE __private /* where tiles of sums are */
-#endif
+#define CHAIN 64  /* additions in a row before their sum is added to the total */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
@@ -47,7 +42,7 @@ static inline void store_transposed(float16 *r, __local float *to) {
 /* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS), whose k are a_step apart, by a panel of b
  * (depth, COLUMNS). */
 static inline void multiply_panels(__global const float *a, index_t a_step, B_SPACE const float *b,
-                                   int depth, SUMS_SPACE float *tile) {
+                                   int depth, float *tile) {
   for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
   for (int k0 = 0; k0 < depth; k0 += CHAIN) {
     const int k1 = min(k0 + CHAIN, depth);

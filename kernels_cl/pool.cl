@@ -9,6 +9,7 @@
  *
  * Windows of more than BLOCK elements are summed by rows of at most BLOCK. */
 #include "common.h"
+#include "pool.h"
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
@@ -36,11 +37,6 @@ typedef const __global STORAGE(X_TYPE) * x_pointer;
 #define LOWEST LONG_MIN
 #define IS_NAN(v) 0
 #endif
-
-/* The positions begin, begin + step, ... below end of one dimension. */
-typedef struct range {
-  int begin, end, step;
-} range;
 
 /* The maximum of a window of plane p. */
 static inline real window_max(x_pointer p, int rows, index_t columns, range z, range y, range x,
@@ -79,13 +75,6 @@ static inline real window_sum(x_pointer p, int rows, index_t columns, range z, r
 
 static inline int range_size(range r) { return max(r.end - r.begin, 0); }
 
-/* What lies inside [0, size) of a window with taps start, start + d, ... */
-static inline range window_inside(int start, int kernel_size, int d, int size) {
-  const range r = {start >= 0 ? start : start + (-start + d - 1) / d * d,
-                   min(start + (kernel_size - 1) * d + 1, size), d};
-  return r;
-}
-
 /* Cell i of an adaptive dimension. */
 static inline range adaptive_range(int i, int in, int out) {
   const range r = {(int)((long)i * in / out), (int)((((long)i + 1) * in + out - 1) / out), 1};
@@ -104,13 +93,6 @@ static inline range adaptive_range(int i, int in, int out) {
   const int cell_end = BY_ROW ? out_columns : cell + 1;                                 \
   x += x_offset + plane * depth * rows * columns;                                       \
   out += out_offset + line * out_columns;
-
-#define PLANES_PARAMS                                                                           \
-  const index_t items, const int depth, const int rows, const int columns, const int out_depth, \
-      const int out_rows, const int out_columns
-#define WINDOW_PARAMS                                                             \
-  const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z, \
-      const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x
 
 __kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
                        __global STORAGE(X_TYPE) * out, const long out_offset,

@@ -1,14 +1,13 @@
 /* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h on CPUs, the tiles of
  * some rows at a time.
  *
- * winograd_factors makes factors [group][N * N][channel][tile] of x, LANES tiles of a row at once.
- * In winograd, a work-item multiplies those of a part of the tiles by a panel of winograd_pack.cl,
- * as gemm_tile.h does, a tile as a row and an output as a column: sums [N * N][tile][COLUMNS] stay
- * in local memory. They become outputs with COLUMNS or 16 of them in the lanes of a vector. */
+ * winograd_factors makes factors [group][N * N][block of LANES channels][tile][LANES] of x, with
+ * channels as the lanes of vectors, so that narrow images fill them, too. In winograd, a work-item
+ * multiplies those of a part of the tiles by a panel of winograd_pack.cl, a tile as a row and an
+ * output as a column: sums [N * N][tile][COLUMNS] stay in local memory. They become outputs with
+ * LANES of them in a vector. */
 #include "common.h"
 #define B_PACKED 1
-#define CHAIN 16 /* keeps rounding errors small, which make most of the method's own */
-#define SUMS_SPACE __local
 #include "gemm_tile.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
@@ -20,80 +19,199 @@
 #define LANES 16
 #endif
 #endif
-#include "padded_row.h"
 #include "winograd.h"
 
 #define load_lanes(p) PASTE(vload, LANES)(0, p)
 #define store_lanes(v, p) PASTE(vstore, LANES)(v, 0, p)
 
-/* ---------------------------------------------------------------- factors */
-
-#define SPAN ((TILE + 1) * LANES) /* columns that LANES tiles see, and more */
-
-/* Every TILE-th of TILE * LANES neighbours, from the first one on. */
-static inline lanes load_tiles(const float *row) {
-#if TILE == 2
-  return (lanes)(load_lanes(row).even, load_lanes(row + LANES).even);
-#elif LANES == 16
-  return (lanes)(vload16(0, row).s048c, vload16(1, row).s048c, vload16(2, row).s048c,
-                 vload16(3, row).s048c);
+/* r[i] lane j: what r[j] lane i was. */
+static inline void turn_lanes(lanes r[LANES]) {
+#if LANES == 16
+  transpose_16(r);
 #else
-  return (lanes)(vload16(0, row).s048c, vload16(1, row).s048c);
+  float some[LANES * LANES], turned[LANES * LANES];
+  for (int i = 0; i < LANES; i++) store_lanes(r[i], some + i * LANES);
+  for (int i = 0; i < LANES * LANES; i++) turned[i] = some[i % LANES * LANES + i / LANES];
+  for (int i = 0; i < LANES; i++) r[i] = load_lanes(turned + i * LANES);
 #endif
 }
 
-/* Factors of a row of what columns made, of LANES tiles, factor_step apart. */
-static inline void store_factors(const float *row, __global float *to, index_t factor_step) {
-  lanes d[N], f[N];
-#pragma unroll
-  for (int x = 0; x < N; x++) d[x] = load_tiles(row + x);
-  factors_of(d, f);
-#pragma unroll
-  for (int x = 0; x < N; x++) store_lanes(f[x], to + x * factor_step);
+/* ---------------------------------------------------------------- factors */
+
+#define RUN 16 /* tiles of a row that are made of one copy of what they see */
+#define SEEN (RUN * TILE + SIDE - 1)
+
+/* Floats from `from` on, of which n are in memory. */
+static inline lanes load_there(const __global float *from, index_t n) {
+  if (n >= LANES) return load_lanes(from);
+  float some[LANES];
+  for (int l = 0; l < LANES; l++) some[l] = l < n ? from[l] : 0;
+  return load_lanes(some);
 }
 
-/* What the first `width` columns of rows make, LANES or more. */
-static inline void make_columns(const float in[N][SPAN + COPY], int width,
-                                float to[N][SPAN + COPY]) {
-  for (int v = 0; v < width; v += LANES) {
-    lanes d[N], f[N];
+/* n neighbours of `here` channels, which lie `plane` apart, to (n, LANES), channels that there are
+ * not as zeros. there: floats from `from` on. Behind n there is room for LANES more. */
+static inline void turn_row(const __global float *from, index_t plane, int here, int n,
+                            index_t there, float *to) {
+  for (int k = 0; k < n; k += LANES) {
+    const int at = max(min(k, n - LANES), 0);
+    lanes r[LANES];
 #pragma unroll
-    for (int y = 0; y < N; y++) d[y] = load_lanes(in[y] + v);
+    for (int c = 0; c < LANES; c++)
+      r[c] = c < here ? load_there(from + c * plane + at, there - c * plane - at) : (lanes)0;
+    turn_lanes(r);
+#pragma unroll
+    for (int i = 0; i < LANES; i++) store_lanes(r[i], to + (at + i) * LANES);
+  }
+}
+
+static inline void clear_cells(float *to, int n) {
+  for (int i = 0; i < n; i++) store_lanes((lanes)0, to + i * LANES);
+}
+
+/* Factors of a tile, factor_step apart; from: rows of `width` cells of LANES channels. */
+static inline void make_factors(const float *from, int width, __global float *to,
+                                index_t factor_step) {
+  lanes half_made[N][N], d[N], f[N];
+#pragma unroll
+  for (int x = 0; x < N; x++) {
+#pragma unroll
+    for (int y = 0; y < N; y++) d[y] = load_lanes(from + (y * width + x) * LANES);
     factors_of(d, f);
 #pragma unroll
-    for (int y = 0; y < N; y++) store_lanes(f[y], to[y] + v);
+    for (int y = 0; y < N; y++) half_made[y][x] = f[y];
+  }
+#pragma unroll
+  for (int y = 0; y < N; y++) {
+    factors_of(half_made[y], f);
+#pragma unroll
+    for (int x = 0; x < N; x++) store_lanes(f[x], to + (y * N + x) * factor_step);
   }
 }
 
-/* A work-item makes those of one channel of a group, of rows [first_row, first_row + rows); pitch:
- * LANES more than a channel has tiles. */
+/* Floats between factors: those of a block of channels lie pitch * LANES apart, and a vector more
+ * makes them begin in different lines of a cache's sets. */
+static inline index_t step_of_factors(int channels, index_t pitch) {
+  return ((channels + LANES - 1) / LANES * pitch + 1) * LANES;
+}
+
+/* Global ids: a row of [first_row, first_row + rows), a block of channels of a group. pitch: a tile
+ * more than the rows have. */
 __kernel void winograd_factors(const __global float *x, const long x_offset,
-                               __global float *factors, const long factors_offset,
-                               const index_t items, const int rows, TILES_PARAMS) {
-  const index_t item = (index_t)get_global_id(0), factor_step = channels * pitch,
+                               __global float *factors, const long factors_offset, const int images,
+                               const int groups, TILES_PARAMS) {
+  const int row = (int)get_global_id(0), blocks = (channels + LANES - 1) / LANES,
+            id = (int)get_global_id(1), group = id / blocks, block = id % blocks,
+            here = min(channels - block * LANES, LANES);
+  const index_t factor_step = step_of_factors(channels, pitch),
                 size = (index_t)in_rows * in_columns;
-  if (item >= items) return;
-  x += x_offset;
-  factors += factors_offset + (item / channels * FACTORS * channels + item % channels) * pitch;
-  for (int row = first_row; row < first_row + rows; row++) {
-    const place p = place_of(row, 0, tile_rows);
-    const __global float *plane = x + (p.image * items + item) * size;
-    for (int column = 0; column < tile_columns; column += LANES) {
-      float in[N][SPAN + COPY], columns[N][SPAN + COPY];
-      const int first = column * TILE - left, from = max(first, 0),
-                width = min(LANES, tile_columns - column) * TILE + SIDE - 1,
-                before = clamp(-first, 0, width), n = clamp(in_columns - from, 0, width - before);
-      for (int y = 0; y < N; y++) {
-        const int at = p.row * TILE + y - top, inside = at >= 0 && at < in_rows && n > 0;
-        const index_t cell = inside ? (index_t)at * in_columns + from : 0;
-        copy_row(in[y], plane + cell, inside ? before : 0, inside ? n : 0, size - cell, width);
+  const place p = place_of(first_row + row, 0, tile_rows);
+  const index_t first = ((index_t)(p.image * groups + group) * channels + block * LANES) * size,
+                end = (index_t)images * groups * channels * size;
+  factors += factors_offset + group * FACTORS * factor_step +
+             (block * pitch + (index_t)row * tile_columns) * LANES;
+  for (int column = 0; column < tile_columns; column += RUN) {
+    float seen[(N * SEEN + LANES) * LANES];
+    const int tiles = min(RUN, tile_columns - column), width = tiles * TILE + SIDE - 1,
+              x0 = column * TILE - left, before = clamp(-x0, 0, width),
+              n = clamp(in_columns - x0, before, width) - before;
+    for (int y = 0; y < N; y++) {
+      float *to = seen + y * width * LANES;
+      const int at = p.row * TILE + y - top, inside = at >= 0 && at < in_rows && n > 0;
+      if (!inside) {
+        clear_cells(to, width);
+        continue;
       }
-      make_columns(in, width, columns);
-      for (int y = 0; y < N; y++)
-        store_factors(columns[y], factors + y * N * factor_step + column, factor_step);
+      const index_t cell = first + (index_t)at * in_columns + x0 + before;
+      clear_cells(to, before);
+      turn_row(x + x_offset + cell, size, here, n, end - cell, to + before * LANES);
+      clear_cells(to + (before + n) * LANES, width - before - n);
     }
-    factors += tile_columns;
+    for (int i = 0; i < tiles; i++, factors += LANES)
+      make_factors(seen + i * TILE * LANES, width, factors, factor_step);
   }
+}
+
+/* ---------------------------------------------------------------- products */
+
+#if WIDTH == 16
+#define MOST_ROWS 12 /* 24 of 32 registers */
+#else
+#define MOST_ROWS ROWS
+#endif
+#define DEEP 64  /* channels whose weights of a panel the first-level cache keeps */
+#define AHEAD 64 /* channels that weights are asked for ahead of their use */
+
+/* sums (rows, COLUMNS) of a factor of `rows` tiles at a by n channels of the weight at b; adds: to
+ * what they are. Blocks of channels, a_step apart, are summed alone, which keeps rounding errors
+ * small. */
+static inline void multiply_rows(__global const float *a, index_t a_step, __global const float *b,
+                                 int n, __local float *sums, int adds, const int rows) {
+  for (int k0 = 0; k0 < n; k0 += LANES, a += a_step) {
+    const int deep = min(LANES, n - k0);
+    floatw low[MOST_ROWS], high[MOST_ROWS];
+#pragma unroll
+    for (int r = 0; r < MOST_ROWS; r++) low[r] = high[r] = 0;
+    for (int k = 0; k < deep; k++, b += COLUMNS) {
+      const floatw x = vloadw(0, b), y = vloadw(1, b);
+      ASK_FOR(b + AHEAD * COLUMNS);
+      ASK_FOR(b + AHEAD * COLUMNS + WIDTH);
+#pragma unroll
+      for (int r = 0; r < MOST_ROWS; r++) {
+        if (r >= rows) continue;
+        const floatw v = (floatw)a[r * LANES + k];
+        low[r] = fma(v, x, low[r]);
+        high[r] = fma(v, y, high[r]);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < MOST_ROWS; r++) {
+      if (r >= rows) continue;
+      if (adds || k0 > 0) {
+        low[r] += vloadw(2 * r, sums);
+        high[r] += vloadw(2 * r + 1, sums);
+      }
+      vstorew(low[r], 2 * r, sums);
+      vstorew(high[r], 2 * r + 1, sums);
+    }
+  }
+}
+
+/* Of `count` tiles, in strips of about the same even number; of an odd count one more. */
+static inline void multiply_tiles(__global const float *a, index_t a_step, __global const float *b,
+                                  int channels, int count, __local float *sums) {
+  const int strips = (count + MOST_ROWS - 1) / MOST_ROWS, even = (count + 1) / 2,
+            height = (even + strips - 1) / strips * 2;
+  for (int k = 0; k < channels; k += DEEP, a += DEEP / LANES * a_step, b += DEEP * COLUMNS)
+    for (int i = 0; i < count; i += height) {
+      __global const float *from = a + i * LANES;
+      __local float *to = sums + i * COLUMNS;
+      const int n = min(DEEP, channels - k), adds = k > 0;
+      switch (min(height, 2 * even - i)) {
+        case 2:
+          multiply_rows(from, a_step, b, n, to, adds, 2);
+          break;
+        case 4:
+          multiply_rows(from, a_step, b, n, to, adds, 4);
+          break;
+        case 6:
+          multiply_rows(from, a_step, b, n, to, adds, 6);
+          break;
+#if MOST_ROWS >= 8
+        case 8:
+          multiply_rows(from, a_step, b, n, to, adds, 8);
+          break;
+#endif
+#if MOST_ROWS >= 12
+        case 10:
+          multiply_rows(from, a_step, b, n, to, adds, 10);
+          break;
+        case 12:
+          multiply_rows(from, a_step, b, n, to, adds, 12);
+          break;
+#endif
+      }
+    }
 }
 
 /* ---------------------------------------------------------------- outputs */
@@ -103,28 +221,23 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
 #define vloadt PASTE(vload, TILE)
 #define vstoret PASTE(vstore, TILE)
 
-/* A part of the tiles: neighbours in a row, or whole rows. */
+/* Tiles [first, first + count) of those of all images, row by row. */
 typedef struct part {
-  int row, column; /* of the first tile */
-  int columns;     /* tiles of a row, all that there are or are of the part */
-  int count;       /* tiles */
-  int tile_rows;   /* of an image */
+  int first, count;
+  int rows, columns; /* of the tiles of an image */
 } part;
 
 static inline place tile_of(const part *p, int tile) {
-  return place_of(p->row + tile / p->columns, p->column + tile % p->columns, p->tile_rows);
+  tile += p->first;
+  return place_of(tile / p->columns, tile % p->columns, p->rows);
 }
 
 /* Outputs (LANES) of CELLS cells to [lane][cell]. */
 static inline void turn_cells(lanes cells[CELLS], float turned[LANES * CELLS]) {
-#if LANES == 16
-  transpose_16(cells);
-  for (int i = 0; i < LANES; i++) vstore16(cells[i], i, turned);
-#else
-  float some[CELLS * LANES];
-  for (int i = 0; i < CELLS; i++) store_lanes(cells[i], some + i * LANES);
-  for (int i = 0; i < LANES * CELLS; i++) turned[i] = some[i % CELLS * LANES + i / CELLS];
-#endif
+  for (int h = 0; h < CELLS; h += LANES) {
+    turn_lanes(cells + h);
+    for (int i = 0; i < LANES; i++) store_lanes(cells[h + i], turned + i * CELLS + h);
+  }
 }
 
 /* The outputs (TILE, TILE) of a tile, but for those beyond the image. */
@@ -197,50 +310,59 @@ static inline void mend(const part *t, const image *s, const __global float *x, 
   }
 }
 
+/* Tiles of a part from `tile` on whose outputs are `rows` rows of `cells` neighbours; at: where
+ * those begin in the images of an output. Whole rows of tiles are one row. */
+typedef struct run {
+  int tiles, rows, cells;
+  index_t at;
+} run;
+
+static inline run run_of(const part *t, const image *s, int tile, index_t image_step) {
+  const place p = tile_of(t, tile);
+  const int y = p.row * TILE, x = p.column * TILE, left = t->count - tile;
+  run r = {.at = p.image * image_step + (index_t)y * s->out_columns + x};
+  if (p.column == 0 && left >= t->columns) {
+    const int rows = min(left / t->columns, t->rows - p.row);
+    r.tiles = rows * t->columns;
+    r.rows = 1;
+    r.cells = min(rows * TILE, s->out_rows - y) * s->out_columns;
+  } else {
+    r.tiles = min(left, t->columns - p.column);
+    r.rows = min(TILE, s->out_rows - y);
+    r.cells = min(r.tiles * TILE, s->out_columns - x);
+  }
+  return r;
+}
+
 /* The epilogue of what a part has of one output; cell: the number in out of its plane in the first
  * image, which lies at `out`. */
-#ifdef EPILOGUE_RANK
-#define EPILOGUE_PART(t, s, out, cell, image_step)                                              \
-  for (int i_ = 0, n_; i_ < (t).count; i_ += n_) {                                              \
-    const place p_ = tile_of(&(t), i_);                                                         \
-    const int first_ = p_.row * TILE * (s).out_columns + p_.column * TILE,                      \
-              whole_ = p_.column == 0 && (t).columns * TILE >= (s).out_columns,                 \
-              rows_ = whole_ ? min(((t).count - i_) / (t).columns, (t).tile_rows - p_.row) : 1, \
-              cells_y_ = min(rows_ * TILE, (s).out_rows - p_.row * TILE),                       \
-              cells_x_ = min((t).columns * TILE, (s).out_columns - p_.column * TILE);           \
-    const index_t at_ = p_.image * (image_step) + first_;                                       \
-    n_ = rows_ * (t).columns;                                                                   \
-    for (int y_ = 0; y_ < (whole_ ? 1 : cells_y_); y_++)                                        \
-      EPILOGUE((out) + at_ + y_ * (s).out_columns, (cell) + at_ + y_ * (s).out_columns,         \
-               whole_ ? cells_y_ * (s).out_columns : cells_x_);                                 \
+#define EPILOGUE_PART(t, s, out, cell, image_step)               \
+  for (int i_ = 0; i_ < (t).count;) {                            \
+    const run r_ = run_of(&(t), &(s), i_, image_step);           \
+    for (int y_ = 0; y_ < r_.rows; y_++) {                       \
+      const index_t at_ = r_.at + (index_t)y_ * (s).out_columns; \
+      EPILOGUE((out) + at_, (cell) + at_, r_.cells);             \
+    }                                                            \
+    i_ += r_.tiles;                                              \
   }
-#else
-#define EPILOGUE_PART(t, s, out, cell, image_step)
-#endif
 
-/* Global ids: a part, (part_rows, part_columns) tiles of rows [first_row, first_row + rows), and a
- * panel. part_tiles: tiles whose sums there is room for, a multiple of ROWS. */
+/* Global ids: a part of part_tiles of the rows [first_row, first_row + rows), and a panel of a
+ * group. sums: FACTORS * (part_tiles * COLUMNS + LANES), part_tiles even. */
 __kernel void winograd(IMAGES_PARAMS, const __global float *factors, const long factors_offset,
                        const __global float *packed, const long packed_offset, const int rows,
-                       const int part_rows, const int part_columns, const int part_tiles,
-                       TILES_PARAMS, __local float *sums) {
+                       const int part_tiles, TILES_PARAMS, __local float *sums) {
   const image s = {channels, n_outputs, in_rows, in_columns, out_rows, out_columns, top, left};
-  const int across = (tile_columns + part_columns - 1) / part_columns,
-            panels = (n_outputs + COLUMNS - 1) / COLUMNS, id = (int)get_global_id(0),
-            panel = (int)get_global_id(1), group = panel / panels,
-            step = part_tiles * COLUMNS + LANES;
-  const int row = id / across * part_rows, column = id % across * part_columns,
-            columns = min(part_columns, tile_columns - column);
-  const part t = {first_row + row, column, columns, min(part_rows, rows - row) * columns,
-                  tile_rows};
-  factors +=
-      factors_offset + (long)group * FACTORS * channels * pitch + row * tile_columns + column;
+  const int panels = (n_outputs + COLUMNS - 1) / COLUMNS, panel = (int)get_global_id(1),
+            group = panel / panels, step = part_tiles * COLUMNS + LANES,
+            tile = (int)get_global_id(0) * part_tiles;
+  const part t = {first_row * tile_columns + tile, min(part_tiles, rows * tile_columns - tile),
+                  tile_rows, tile_columns};
+  const index_t factor_step = step_of_factors(channels, pitch);
+  factors += factors_offset + group * FACTORS * factor_step + (index_t)tile * LANES;
   packed += packed_offset + (long)panel * FACTORS * channels * COLUMNS;
   for (int f = 0; f < FACTORS; f++)
-    for (int i = 0; i < t.count; i += ROWS)
-      multiply_panels(factors + (long)f * channels * pitch + i, pitch,
-                      packed + (long)f * channels * COLUMNS, channels,
-                      sums + f * step + i * COLUMNS);
+    multiply_tiles(factors + f * factor_step, pitch * LANES, packed + (long)f * channels * COLUMNS,
+                   channels, t.count, sums + f * step);
   const index_t plane = (index_t)out_rows * out_columns, image_step = groups * n_outputs * plane,
                 x_plane = (index_t)in_rows * in_columns;
   const int last = min((panel % panels + 1) * COLUMNS, n_outputs);

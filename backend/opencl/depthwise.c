@@ -5,10 +5,10 @@
 #include "opencl_ops.h"
 
 enum {
-  ROOM = 6144, /* floats of copied rows */
-  ROWS = 4,    /* of outputs that are made at once */
-  COPY = 16,   /* floats at once; room behind a copied row */
-  NARROW = 8   /* columns for which vectors of so many lanes do */
+  ROWS = 4,     /* of outputs that are made at once */
+  NARROW = 8,   /* columns for which vectors of so many lanes do */
+  CELLS = 4096, /* of a work-item, about, which a cache keeps for the steps behind */
+  TASKS = 4     /* work-items of a core, at least */
 };
 
 /* Padding on both sides is less than the kernel. */
@@ -19,14 +19,13 @@ static bool is_small(const conv_dim *d) {
          d->in > 0;
 }
 
-/* Output rows of a work-item; 0: the rows that ROWS of them see are too long. */
-static int64_t block_rows(const conv_form *f) {
-  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
-  int64_t pitch = (x->out - 1) * x->stride + x->kernel + COPY, seen = ROOM / pitch;
-  int64_t fit = seen < y->kernel ? 0 : ((seen - y->kernel) / y->stride + 1) / ROWS;
-  if (fit == 0) return 0;
-  int64_t all = ceil_div(y->out, ROWS), blocks = ceil_div(all, fit);
-  return ceil_div(all, blocks) * ROWS;
+/* Output rows of a work-item. */
+static int64_t block_rows(const cl_recorder *s, const conv_form *f) {
+  const int64_t rows = f->dims[1].out, cells = rows * f->dims[2].out,
+                planes = f->images * f->groups * f->outputs,
+                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units, planes),
+                blocks = max_i64(wanted, cells / CELLS), all = ceil_div(rows, ROWS);
+  return ceil_div(all, max_i64(min_i64(blocks, all), 1)) * ROWS;
 }
 
 bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
@@ -36,13 +35,13 @@ bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
          f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
          f->weight->t.type == DTYPE_F32 && !f->weight->t.encoding.kind &&
          conv_dim_is_absent(&f->dims[0]) && is_small(y) && is_small(x) && x->kernel == y->kernel &&
-         x->stride == y->stride && block_rows(f) > 0 &&
+         x->stride == y->stride &&
          max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
 }
 
 clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
-  const int64_t block = block_rows(f), channels = f->groups * f->outputs;
+  const int64_t block = block_rows(s, f), channels = f->groups * f->outputs;
   const int64_t items = f->images * channels * ceil_div(y->out, block);
   launch l;
   launch_begin(&l, s, n);
@@ -50,9 +49,7 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
   launch_define(&l, "SIDE", (int)x->kernel);
   launch_define(&l, "STRIDE", (int)x->stride);
   launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
-  launch_define(&l, "ROOM", ROOM);
   launch_define(&l, "ROWS", ROWS);
-  launch_define(&l, "COPY", COPY);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),

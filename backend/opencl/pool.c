@@ -1,8 +1,10 @@
-/* Pooling: kernels_cl/pool.cl. */
+/* Pooling: kernels_cl/pool.cl; on CPUs maxima without indices by pool_rows.cl. */
 #include "ops/pool.h"
 
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
+
+enum { CHUNK = 128, REACH = 64 }; /* of pool_rows: cells at a time, columns of a window */
 
 static void begin_pool(launch *l, cl_recorder *s, const node *n, const pool_form *f) {
   launch_begin(l, s, n);
@@ -57,9 +59,38 @@ static void pass_average(launch *l, const pool_form *f, int64_t items) {
                                       .divisor = f->divisor});
 }
 
+/* Maxima row by row. Without dilation no window is empty, of which integers are 0. */
+static bool takes_rows(const cl_recorder *s, const pool_form *f) {
+  for (int d = 0; d < SPATIAL_DIMS; d++)
+    if (f->dilation[d] != 1 && dtype_is_int(f->x->t.type)) return false;
+  return recorder_traits(s)->is_cpu && !f->average && !f->indices && f->stride[2] <= 2 &&
+         (f->kernel[2] - 1) * f->dilation[2] < REACH;
+}
+
+static clave_status max_rows(cl_recorder *s, const node *n, const pool_form *f) {
+  const int64_t items = f->planes * f->size[0] * f->size[1];
+  launch l;
+  launch_begin(&l, s, n);
+  launch_dtype(&l, "X_TYPE", f->x->t.type);
+  launch_compute(&l, f->x->t.type);
+  launch_define(&l, "STRIDE", (int)f->stride[2]);
+  launch_define(&l, "CHUNK", CHUNK);
+  launch_define(&l, "REACH", REACH);
+  launch_args(&l, &(pool_rows_args){.x = buffer_arg(f->x),
+                                    .out = buffer_arg(f->out),
+                                    .planes = planes_of(f, items),
+                                    .window = window_of(f),
+                                    .dilation_z = f->dilation[0],
+                                    .dilation_y = f->dilation[1],
+                                    .dilation_x = f->dilation[2]});
+  const int64_t rows = f->kernel[0] * f->kernel[1];
+  return launch_loops(&l, items, 1, rows * f->size[2] * f->stride[2]);
+}
+
 clave_status opencl_pool(cl_recorder *s, const node *n) {
   pool_form f;
   describe_pool(n, &f);
+  if (takes_rows(s, &f)) return max_rows(s, n, &f);
   int64_t items = count_items(s, &f), reads = f.kernel[0] * f.kernel[1] * f.kernel[2];
   launch l;
   begin_pool(&l, s, n, &f);

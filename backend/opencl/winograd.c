@@ -9,8 +9,7 @@
 
 enum {
   CHUNK_BYTES = 4 << 20, /* of factors, unless a row of tiles has more */
-  SUM_BYTES = 160 << 10, /* of a part's sums: what the second-level cache keeps beside factors */
-  NARROW = 8,            /* tiles of a row for which vectors of so many lanes do */
+  MOST_PART = 32,        /* tiles whose sums of a panel a cache keeps beside weights */
   BLOCK = 32,            /* outputs, and tiles, that a group of work-items multiplies */
   ITEMS_EACH = 4         /* work-items for a core, where there are so many tiles */
 };
@@ -22,54 +21,41 @@ typedef struct tiling {
   int64_t factors, columns; /* of a tile; outputs of a panel */
   int64_t panels;           /* of a group */
   int64_t tile_rows, tile_columns;
-  int64_t rows, chunk;             /* all rows; those taken at once */
-  int64_t pitch;                   /* floats of a channel of a factor */
-  int64_t part_rows, part_columns; /* tiles of a work-item */
-  int64_t part_tiles;              /* whose sums there is room for */
+  int64_t rows, chunk; /* all rows; those taken at once */
+  int64_t pitch;       /* floats of a channel of a factor */
+  int64_t part_tiles;  /* of a work-item, an even number; on CPUs */
 } tiling;
 
 static int64_t lanes_of(const tiling *t) { return min_i64(t->columns, 16); }
-static int64_t sums_of(const tiling *t, int64_t tiles) {
-  return t->factors * (tiles * t->columns + lanes_of(t));
+static int64_t sums_of(const tiling *t) {
+  return t->factors * (t->part_tiles * t->columns + lanes_of(t));
 }
 
-/* Tiles of a work-item at most: whose sums fit, and so few that there is work for all cores, but no
- * fewer than are multiplied at once; 0: those do not fit. */
-static int64_t most_tiles(const device_traits *d, const tiling *t) {
-  int64_t bytes = min_i64((int64_t)d->local_memory, SUM_BYTES), most = gemm_panel_rows(d);
-  while (sums_of(t, most + gemm_panel_rows(d)) * (int64_t)sizeof(float) <= bytes)
-    most += gemm_panel_rows(d);
-  if (sums_of(t, most) * (int64_t)sizeof(float) > bytes) return 0;
-  int64_t parts = ceil_div(ITEMS_EACH * (int64_t)d->compute_units, t->panels * t->f->groups);
-  int64_t wanted = ceil_div(t->chunk * t->tile_columns, parts);
-  return min_i64(most, ceil_div(wanted, gemm_panel_rows(d)) * gemm_panel_rows(d));
+/* Tiles of a work-item: whose sums fit, and so few that there is work for all cores, but not fewer
+ * than are multiplied at once; 0: those do not fit. Parts are of about the same size. */
+static int64_t tiles_of_part(const device_traits *d, const tiling *t) {
+  const int64_t each = t->factors * (int64_t)sizeof(float), tiles = t->chunk * t->tile_columns,
+                fit = ((int64_t)d->local_memory / each - lanes_of(t)) / t->columns / 2 * 2,
+                items = ceil_div(ITEMS_EACH * (int64_t)d->compute_units, t->panels * t->f->groups);
+  int64_t most = max_i64(ceil_div(tiles, items), gemm_panel_rows(d));
+  most = min_i64(most, min_i64(fit, MOST_PART));
+  return most < 2 ? 0 : ceil_div(ceil_div(tiles, ceil_div(tiles, most)), 2) * 2;
 }
 
-/* Whole rows of tiles, or a part of one; parts of about the same size. */
-static void cut_parts(const device_traits *d, tiling *t) {
-  if (!d->is_cpu) return;
-  t->part_tiles = most_tiles(d, t);
-  if (t->part_tiles == 0) return;
-  if (t->tile_columns <= t->part_tiles) {
-    int64_t parts = ceil_div(t->chunk, t->part_tiles / t->tile_columns);
-    t->part_rows = ceil_div(t->chunk, parts);
-    t->part_columns = t->tile_columns;
-  } else {
-    int64_t parts = ceil_div(t->tile_columns, t->part_tiles), step = gemm_panel_rows(d);
-    t->part_rows = 1;
-    t->part_columns = ceil_div(ceil_div(t->tile_columns, parts), step) * step;
-  }
-}
-
-/* Channels of a factor begin in different lines of a cache's sets. */
-static int64_t pitch_of(const tiling *t, int64_t rows) {
+/* Channels of a factor begin in different lines of a cache's sets. On CPUs a tile more may be
+ * multiplied than there are. */
+static int64_t pitch_of(const device_traits *d, const tiling *t, int64_t rows) {
   enum { LINE = 16 };
-  int64_t lines = ceil_div(rows * t->tile_columns + LINE, LINE);
-  return (lines | 1) * LINE;
+  const int64_t tiles = rows * t->tile_columns;
+  return d->is_cpu ? (tiles + 1) | 1 : (ceil_div(tiles + LINE, LINE) | 1) * LINE;
 }
 
-static int64_t factor_floats(const tiling *t, int64_t rows) {
-  return t->f->groups * t->f->channels * t->factors * pitch_of(t, rows);
+static int64_t blocks_of(const tiling *t) { return ceil_div(t->f->channels, lanes_of(t)); }
+
+static int64_t factor_floats(const device_traits *d, const tiling *t) {
+  int64_t step = t->f->channels * t->pitch;
+  if (d->is_cpu) step = (blocks_of(t) * t->pitch + 1) * lanes_of(t);
+  return t->f->groups * t->factors * step;
 }
 
 /* Of all sums, which lie behind the factors where local memory does not hold them. */
@@ -78,7 +64,7 @@ static int64_t sum_floats(const device_traits *d, const tiling *t) {
 }
 
 static int64_t scratch_floats(const cl_recorder *s, const tiling *t) {
-  return factor_floats(t, t->chunk) + sum_floats(recorder_traits(s), t);
+  return factor_floats(recorder_traits(s), t) + sum_floats(recorder_traits(s), t);
 }
 
 static tiling plan_tiling(const cl_recorder *s, const conv_form *f, int tile) {
@@ -92,8 +78,8 @@ static tiling plan_tiling(const cl_recorder *s, const conv_form *f, int tile) {
   int64_t row = t.factors * f->groups * f->channels * t.tile_columns * (int64_t)sizeof(float);
   t.chunk = min_i64(t.rows, max_i64(CHUNK_BYTES / max_i64(row, 1), 1));
   t.chunk = ceil_div(t.rows, ceil_div(t.rows, t.chunk));
-  t.pitch = pitch_of(&t, t.chunk);
-  cut_parts(d, &t);
+  t.pitch = pitch_of(d, &t, t.chunk);
+  t.part_tiles = tiles_of_part(d, &t);
   return t;
 }
 
@@ -106,7 +92,8 @@ bool winograd_usable(const cl_recorder *s, const conv_form *f, int tile) {
   const device_traits *d = recorder_traits(s);
   if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight)) return false;
   const tiling t = plan_tiling(s, f, tile);
-  return (t.part_tiles > 0 || !d->is_cpu) && packed_bytes(&t) <= d->max_alloc &&
+  return (t.part_tiles > 0 || !d->is_cpu) && t.rows * t.tile_columns < INT32_MAX / 2 &&
+         packed_bytes(&t) <= d->max_alloc &&
          (uint64_t)scratch_floats(s, &t) * sizeof(float) <= d->max_alloc;
 }
 
@@ -195,42 +182,41 @@ static images_params images_of(const conv_form *f, const forms *w) {
                          .out_columns = f->dims[2].out};
 }
 
+/* Both kernels of CPUs are of one program. */
+static void begin_vectors(launch *l, cl_recorder *s, const node *n, const tiling *t) {
+  begin_winograd(l, s, n, t);
+  launch_define(l, "WIDTH", (int)recorder_traits(s)->vector_width);
+  launch_define(l, "HAS_BIAS", t->f->bias != NULL);
+}
+
 static clave_status make_factors(cl_recorder *s, const node *n, const tiling *t, int64_t first,
                                  int64_t rows) {
   const conv_form *f = t->f;
-  const int64_t items = f->groups * f->channels;
   launch l;
-  begin_winograd(&l, s, n, t);
-  launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "LANES", t->tile_columns <= NARROW ? NARROW : (int)lanes_of(t));
+  begin_vectors(&l, s, n, t);
   launch_args(&l, &(winograd_factors_args){.x = buffer_arg(f->x),
                                            .factors = scratch_arg(0),
-                                           .items = items,
-                                           .rows = rows,
+                                           .images = f->images,
+                                           .groups = f->groups,
                                            .tiles = tiles_of(t, first)});
-  return launch_loops(&l, items, 1, rows * t->tile_columns * t->factors);
+  size_t global[2] = {(size_t)rows, (size_t)(f->groups * blocks_of(t))}, local[2] = {1, 1};
+  return launch_run(&l, 2, global, local);
 }
 
 static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t, const forms *w,
                                  int64_t first, int64_t rows) {
   const conv_form *f = t->f;
   launch l;
-  begin_winograd(&l, s, n, t);
-  launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(
-      &l, &(winograd_args){.images = images_of(f, w),
-                           .factors = scratch_arg(0),
-                           .packed = form_arg(w->factors),
-                           .rows = rows,
-                           .part_rows = t->part_rows,
-                           .part_columns = t->part_columns,
-                           .part_tiles = t->part_tiles,
-                           .tiles = tiles_of(t, first),
-                           .sums = local_arg(sizeof(float) * (size_t)sums_of(t, t->part_tiles))});
+  begin_vectors(&l, s, n, t);
+  launch_args(&l, &(winograd_args){.images = images_of(f, w),
+                                   .factors = scratch_arg(0),
+                                   .packed = form_arg(w->factors),
+                                   .rows = rows,
+                                   .part_tiles = t->part_tiles,
+                                   .tiles = tiles_of(t, first),
+                                   .sums = local_arg(sizeof(float) * (size_t)sums_of(t))});
   launch_epilogue_of_part(&l, first + rows == t->rows);
-  size_t global[2] = {(size_t)(ceil_div(t->tile_columns, t->part_columns) *
-                               ceil_div(rows, t->part_rows)),
+  size_t global[2] = {(size_t)ceil_div(rows * t->tile_columns, t->part_tiles),
                       (size_t)(f->groups * t->panels)},
          local[2] = {1, 1};
   return launch_run(&l, 2, global, local);
@@ -259,13 +245,14 @@ static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *
   const int64_t n_tiles = rows * t->tile_columns;
   launch l;
   begin_winograd(&l, s, n, t);
-  launch_args(&l, &(winograd_products_args){.factors = scratch_arg(0),
-                                            .packed = form_arg(w->factors),
-                                            .sums = scratch_arg(factor_floats(t, t->chunk)),
-                                            .channels = f->channels,
-                                            .n_outputs = f->outputs,
-                                            .n_tiles = n_tiles,
-                                            .pitch = t->pitch});
+  launch_args(&l,
+              &(winograd_products_args){.factors = scratch_arg(0),
+                                        .packed = form_arg(w->factors),
+                                        .sums = scratch_arg(factor_floats(recorder_traits(s), t)),
+                                        .channels = f->channels,
+                                        .n_outputs = f->outputs,
+                                        .n_tiles = n_tiles,
+                                        .pitch = t->pitch});
   size_t global[3] = {(size_t)ceil_div(n_tiles, BLOCK) * LOCAL_SIZE, (size_t)t->panels,
                       (size_t)(f->groups * t->factors)},
          local[3] = {LOCAL_SIZE, 1, 1};
@@ -279,11 +266,12 @@ static clave_status make_tile_outputs(cl_recorder *s, const node *n, const tilin
   launch l;
   begin_winograd(&l, s, n, t);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l, &(winograd_tile_outputs_args){.images = images_of(f, w),
-                                                .sums = scratch_arg(factor_floats(t, t->chunk)),
-                                                .items = items,
-                                                .n_tiles = n_tiles,
-                                                .tiles = tiles_of(t, first)});
+  launch_args(
+      &l, &(winograd_tile_outputs_args){.images = images_of(f, w),
+                                        .sums = scratch_arg(factor_floats(recorder_traits(s), t)),
+                                        .items = items,
+                                        .n_tiles = n_tiles,
+                                        .tiles = tiles_of(t, first)});
   launch_epilogue_of_part(&l, first + rows == t->rows);
   return launch_items(&l, items);
 }

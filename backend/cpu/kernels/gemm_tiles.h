@@ -23,10 +23,11 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     float *c = (float *)t->c + i * t->ldc;
+    const float *from = (const float *)t->from + i * t->from_step;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2) {
+    for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2, from += TILE_COLUMNS / 2) {
       TILE_VECTOR sum;
-      memcpy(&sum, c, sizeof sum);
+      memcpy(&sum, from, sizeof sum);
 #pragma GCC unroll 4
       for (int x = 0; x < chains; x++) sum += acc[(x * rows + i) * 2 + h];
       memcpy(c, &sum, sizeof sum);

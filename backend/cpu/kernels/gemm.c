@@ -12,7 +12,7 @@ enum {
   BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
   SLAB_ROWS = 264,       /* rows of a packed at once: with their tile of c a block of k of them fits
                             the second-level cache */
-  CHAINS_AT_ONCE = 4,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
+  CHAINS_AT_ONCE = 2,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
                             first-level cache */
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20,  /* the same where each thread packs its own */
@@ -149,7 +149,7 @@ typedef struct part_sums {
 
 /* The products of kn of k, a panel of b with a strip. */
 static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, int64_t kn,
-                           const char *b, part_sums s) {
+                           const char *b, part_sums s, const char *next, int64_t next_step) {
   const int64_t size = (int64_t)p->size, b_size = (int64_t)p->b_size;
   for (int64_t k = 0; k == 0 || k < kn; k += p->chain_k) {
     const gemm_tile t = {.k = least(p->chain_k, kn - k),
@@ -158,7 +158,9 @@ static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, in
                          .c = s.c,
                          .ldc = s.c_step,
                          .from = k == 0 ? s.from : s.c,
-                         .from_step = k == 0 ? s.from_step : s.c_step};
+                         .from_step = k == 0 ? s.from_step : s.c_step,
+                         .next = next + k * next_step,
+                         .next_step = next_step};
     p->kernel.run(&t, (int)rows);
   }
 }
@@ -166,10 +168,12 @@ static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, in
 /* The same with each strip of some rows, from k on. */
 static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t k, int64_t kn,
                            const char *b, part_sums s) {
-  const int64_t size = (int64_t)p->size;
-  for (int64_t i = 0; i < rows; i += p->height) {
+  const int64_t size = (int64_t)p->size, bytes = kn * p->kernel.nr * (int64_t)p->b_size,
+                step = p->g->b_is_packed ? bytes / (kn * ((rows + p->height - 1) / p->height)+1) + 1 : 0;
+  const char *next = b + bytes;
+  for (int64_t i = 0; i < rows; i += p->height, next += kn * step) {
     const int64_t n = rows_of_strip(p, rows - i);
-    multiply_strip(p, n, a.at + i * a.step + (k - a.k) * n * size, kn, b, s);
+    multiply_strip(p, n, a.at + i * a.step + (k - a.k) * n * size, kn, b, s, next, step);
     s.c += p->height * s.c_step * size;
     s.from += p->height * s.from_step * size;
   }

@@ -33,6 +33,8 @@ typedef struct gemm_tile {
   int64_t ldc;
   const void *from;
   int64_t from_step;
+  const char *next; /* what is asked for on the way: `next_step` bytes for each k */
+  int64_t next_step;
 } gemm_tile;
 typedef struct gemm_kernel {
   int mr, nr; /* the most rows, columns */

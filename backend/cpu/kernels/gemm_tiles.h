@@ -12,9 +12,16 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
   const float *a = t->a;
   TILE_VECTOR acc[TILE_ROWS > 6 ? 2 * TILE_ROWS : 12];
   int64_t k = 0;
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const char *c = (const char *)((float *)t->c + i * t->ldc);
+    __builtin_prefetch(c, 1, 3);
+    if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(c + 64, 1, 3);
+  }
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
   for (; k + chains <= t->k; k += chains) {
+    ask_for(t->next + k * t->next_step, 0);
 #pragma GCC unroll 4
     for (int x = 0; x < chains; x++)
       TILE_ADD(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);

@@ -4,6 +4,7 @@
 #include "backend/cpu/cut.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/pairs.h"
+#include "backend/cpu/tail.h"
 #include "cpu_ops.h"
 
 /* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
@@ -69,8 +70,10 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
                    .b_batch = cpu_layout(&f.batch_b),
                    .bias_batch = cpu_layout(&f.batch_bias),
                    .alpha = f.alpha,
-                   .beta = f.beta};
+                   .beta = f.beta,
+                   .tail = conv_tail_none};
   TRY(pack_b(r, &f, &p));
+  if (matmul_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
   p.cut = cut_product(r, &p);
   return cpu_launch(r, matmul, &p);
 }

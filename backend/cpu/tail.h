@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_TAIL_H
 #define BACKEND_CPU_TAIL_H
-/* Epilogues that kernels of convolutions run themselves. */
+/* Epilogues that kernels of convolutions and products run themselves. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/conv_tail.h"
 #include "backend/cpu/kernels/step_rows.h"

@@ -12,7 +12,7 @@ enum {
   BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
   SLAB_ROWS = 264,       /* rows of a packed at once: with their tile of c a block of k of them fits
                             the second-level cache */
-  CHAINS_AT_ONCE = 4,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
+  CHAINS_AT_ONCE = 2,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
                             first-level cache */
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20,  /* the same where each thread packs its own */
@@ -33,7 +33,8 @@ typedef struct gemm_tiling {
   int64_t block_m; /* rows of a task */
   int64_t chain_k; /* of k that are summed before they are added to c */
   int64_t block_k; /* of k that are packed at once */
-  int64_t at_once; /* columns whose blocks of k are multiplied in turns */
+  int64_t deep;    /* of k that a panel of b is multiplied with before the next one */
+  bool trims;      /* the last strip has no more rows than there are */
   int64_t work;    /* threads that it is worth */
   bool shared;     /* threads share a slab; else each has products of its own */
   char *slab_memory;
@@ -56,7 +57,7 @@ static size_t slab_bytes(const gemm_tiling *p) {
   return p->g->a_is_packed ? 0 : ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
 }
 static size_t block_bytes(const gemm_tiling *p) {
-  return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->at_once) * p->size;
+  return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->kernel.nr) * p->size;
 }
 static bool is_narrow(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
 /* Whether strips of all of a have 16-bit elements, or codes, which are made floats a block of k at
@@ -66,7 +67,7 @@ static size_t strips_bytes(const gemm_tiling *p) {
   return widens_a(p->g) ? (size_t)(p->block_m * p->block_k) * p->size : 0;
 }
 static size_t tile_bytes(const gemm_tiling *p) {
-  return (size_t)(p->block_m * p->block_n) * p->size;
+  return (size_t)(p->block_m * (p->g->place ? p->kernel.nr : p->block_n)) * p->size;
 }
 
 /* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as
@@ -78,10 +79,15 @@ static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int6
   pack(p->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
+/* Rows of the strip of which `left` rows and more are in a. */
+static int64_t rows_of_strip(const gemm_tiling *p, int64_t left) {
+  return p->trims ? least(p->height, left) : p->height;
+}
+
 /* Packs panel `i` of the slab that starts at `row`, over all of k. */
 static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i, char *panels) {
-  int64_t height = p->height, k = p->g->k;
-  pack_panel(p, p->g->pack_a, batch, row + i * height, p->g->m, 0, k, height,
+  int64_t height = p->height, k = p->g->k, first = row + i * height;
+  pack_panel(p, p->g->pack_a, batch, first, p->g->m, 0, k, rows_of_strip(p, p->g->m - first),
              panels + (size_t)(i * height * k) * p->size);
 }
 
@@ -106,10 +112,10 @@ static const void *provide_panel(const gemm_tiling *p, int64_t batch, int64_t co
   return to;
 }
 
-/* Where a block of k of some strips is; `step` bytes from one of their rows to the next. */
+/* Where some strips are, from `k` of theirs on; `step` bytes from one of their rows to the next. */
 typedef struct strip_block {
   const char *at;
-  int64_t step;
+  int64_t step, k;
 } strip_block;
 
 /* A slab of a product of the batch: its first row, and where it is packed. */
@@ -118,40 +124,134 @@ typedef struct packed_rows {
   const char *panels; /* (slab / height, k, height), NULL: strips_a gives them */
 } packed_rows;
 
-/* Of rows [m0, m0 + rows) of a slab, from k on: where they are, or made floats in `to`. */
+/* Rows [m0, m0 + rows) of a slab: where they are, or k on made floats in `to`. */
 static strip_block provide_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0,
                                   int64_t rows, int64_t k, int64_t kn, char *to) {
   const kgemm *g = p->g;
   int64_t height = p->height, size = (int64_t)p->size;
   const char *panels = a->panels;
-  if (!widens_a(g)) return (strip_block){panels + (m0 * g->k + k * height) * size, g->k * size};
+  if (!widens_a(g)) return (strip_block){panels + m0 * g->k * size, g->k * size, 0};
   if (g->strips_a)
     g->strips_a(g->user, a->batch, a->row + m0, rows, k, kn, height, (float *)(void *)to);
   for (int64_t i = 0; !g->strips_a && i < rows; i += height)
     load_row(COMPUTE_F32, g->a_type, element_at(panels, g->a_type, (m0 + i) * g->k + k * height), 1,
              kn * height, to + i * kn * size);
-  return (strip_block){to, kn * size};
+  return (strip_block){to, kn * size, k};
 }
 
-/* Adds the products of kn of k, a panel of b with a strip. */
-static void multiply_strip(const gemm_tiling *p, const char *a, int64_t kn, const char *b,
-                           char *c) {
-  const int64_t height = p->height, size = (int64_t)p->size, b_size = (int64_t)p->b_size;
-  for (int64_t k = 0; k < kn; k += p->chain_k) {
+/* A part of c, and what its sums begin with. */
+typedef struct part_sums {
+  char *c;
+  int64_t c_step; /* elements */
+  const char *from;
+  int64_t from_step;
+} part_sums;
+
+/* The products of kn of k, a panel of b with a strip. */
+static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, int64_t kn,
+                           const char *b, part_sums s, const char *next, int64_t next_step) {
+  const int64_t size = (int64_t)p->size, b_size = (int64_t)p->b_size;
+  for (int64_t k = 0; k == 0 || k < kn; k += p->chain_k) {
     const gemm_tile t = {.k = least(p->chain_k, kn - k),
-                         .a = a + k * height * size,
+                         .a = a + k * rows * size,
                          .b = b + k * p->kernel.nr * b_size,
-                         .c = c,
-                         .ldc = p->block_n};
-    p->kernel.run(&t, (int)height);
+                         .c = s.c,
+                         .ldc = s.c_step,
+                         .from = k == 0 ? s.from : s.c,
+                         .from_step = k == 0 ? s.from_step : s.c_step,
+                         .next = next + k * next_step,
+                         .next_step = next_step};
+    p->kernel.run(&t, (int)rows);
   }
 }
 
-/* The same with each strip of some rows. */
-static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t kn,
-                           const void *b, char *c) {
-  for (int64_t i = 0; i < rows; i += p->height)
-    multiply_strip(p, a.at + i * a.step, kn, b, c + i * p->block_n * (int64_t)p->size);
+/* The same with each strip of some rows, from k on. */
+static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t k, int64_t kn,
+                           const char *b, part_sums s) {
+  const int64_t size = (int64_t)p->size, bytes = kn * p->kernel.nr * (int64_t)p->b_size,
+                step = p->g->b_is_packed ? bytes / (kn * ((rows + p->height - 1) / p->height)+1) + 1 : 0;
+  const char *next = b + bytes;
+  for (int64_t i = 0; i < rows; i += p->height, next += kn * step) {
+    const int64_t n = rows_of_strip(p, rows - i);
+    multiply_strip(p, n, a.at + i * a.step + (k - a.k) * n * size, kn, b, s, next, step);
+    s.c += p->height * s.c_step * size;
+    s.from += p->height * s.from_step * size;
+  }
+}
+
+/* Rows [m0, m0 + rows) of a slab times columns [n0, n0 + columns) of b. */
+typedef struct tile_task {
+  const packed_rows *slab;
+  int64_t m0, rows, n0, columns;
+  gemm_place place; /* of the first row and column; c is NULL where it is not written in place */
+  char *block, *tile, *widened;
+} tile_task;
+
+static bool is_placed(const tile_task *t, const gemm_tiling *p, int64_t j) {
+  return t->place.c && j + p->kernel.nr <= t->columns;
+}
+
+/* Of the panel at column j, before any of k. */
+static part_sums begin_sums(const gemm_tiling *p, const tile_task *t, int64_t j) {
+  static const double zeros[16];
+  if (!t->place.c)
+    return (part_sums){t->tile + j * (int64_t)p->size, p->block_n, (const char *)zeros, 0};
+  if (!is_placed(t, p, j)) return (part_sums){t->tile, p->kernel.nr, t->tile, p->kernel.nr};
+  part_sums s = {(char *)(t->place.c + j), t->place.c_step, (const char *)zeros, 0};
+  if (t->place.from) {
+    s.from = (const char *)(t->place.from + j);
+    s.from_step = t->place.from_step;
+  }
+  return s;
+}
+
+/* Panels of b times [k, k + kn) of k, block by block. */
+static void multiply_panels(const gemm_tiling *p, const tile_task *t, int64_t k, int64_t kn) {
+  const int64_t nr = p->kernel.nr;
+  const strip_block a = provide_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
+  for (int64_t j = 0; j < t->columns; j += nr) {
+    part_sums s = begin_sums(p, t, j);
+    for (int64_t at = k; at == k || at < k + kn; at += p->block_k) {
+      const int64_t n = least(p->block_k, k + kn - at);
+      if (at > 0) {
+        s.from = s.c;
+        s.from_step = s.c_step;
+      }
+      multiply_panel(p, a, t->rows, at, n,
+                     provide_panel(p, t->slab->batch, t->n0 + j, at, n, t->block), s);
+    }
+  }
+}
+
+/* The columns behind the last whole panel, in the tile. */
+static void begin_edge(const gemm_tiling *p, const tile_task *t) {
+  const int64_t nr = p->kernel.nr, n = t->columns % nr, at = t->columns - n;
+  const gemm_place *from = &t->place;
+  memset(t->tile, 0, (size_t)(t->rows * nr) * p->size);
+  for (int64_t i = 0; from->from && i < t->rows; i++)
+    memcpy(t->tile + i * nr * (int64_t)p->size, from->from + i * from->from_step + at,
+           (size_t)n * p->size);
+}
+static void store_edge(const gemm_tiling *p, const tile_task *t) {
+  const int64_t nr = p->kernel.nr, n = t->columns % nr, at = t->columns - n;
+  for (int64_t i = 0; i < t->rows; i++)
+    memcpy(t->place.c + i * t->place.c_step + at, t->tile + i * nr * (int64_t)p->size,
+           (size_t)n * p->size);
+}
+
+static void store_tile(const gemm_tiling *p, const tile_task *t) {
+  const kgemm *g = p->g;
+  for (int64_t i = 0; i < t->rows; i++)
+    g->store(g->user, t->slab->batch, t->slab->row + t->m0 + i, t->n0, t->columns,
+             t->tile + i * p->block_n * (int64_t)p->size);
+}
+
+static gemm_place place_tile(const gemm_tiling *p, int64_t batch, int64_t row, int64_t column) {
+  if (!p->g->place) return (gemm_place){0};
+  gemm_place at = p->g->place(p->g->user, batch);
+  at.c += row * at.c_step + column;
+  if (at.from) at.from += row * at.from_step + column;
+  return at;
 }
 
 /* Rows [m0, m0 + block_m) of a slab times columns [n0, n0 + block_n) of b. scratch: of
@@ -159,23 +259,23 @@ static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, in
 static void multiply_tile(const gemm_tiling *p, const packed_rows *slab, int64_t m0, int64_t n0,
                           char *scratch) {
   const kgemm *g = p->g;
-  int64_t batch = slab->batch, row = slab->row;
-  int64_t nr = p->kernel.nr, size = (int64_t)p->size;
-  int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0),
-          columns = least(p->block_n, g->n - n0);
-  char *block = scratch, *tile = block + block_bytes(p), *widened = tile + tile_bytes(p);
-  memset(tile, 0, tile_bytes(p));
-  for (int64_t first = 0; first < columns; first += p->at_once)
-    for (int64_t k = 0; k < g->k; k += p->block_k) {
-      int64_t kn = least(p->block_k, g->k - k);
-      const strip_block a = provide_strips(p, slab, m0, rows, k, kn, widened);
-      for (int64_t j = first; j < least(first + p->at_once, columns); j += nr)
-        multiply_panel(p, a, rows, kn,
-                       provide_panel(p, batch, n0 + j, k, kn, block + (j - first) * kn * size),
-                       tile + j * size);
-    }
-  for (int64_t i = 0; i < rows; i++)
-    g->store(g->user, batch, row + m0 + i, n0, columns, tile + i * p->block_n * size);
+  const int64_t row = slab->row + m0;
+  tile_task t = {.slab = slab,
+                 .m0 = m0,
+                 .rows = least(p->block_m, least(slab->row + p->slab, g->m) - row),
+                 .n0 = n0,
+                 .columns = least(p->block_n, g->n - n0),
+                 .place = place_tile(p, slab->batch, row, n0),
+                 .block = scratch,
+                 .tile = scratch + block_bytes(p)};
+  t.widened = t.tile + tile_bytes(p);
+  const bool has_edge = t.place.c && t.columns % p->kernel.nr > 0;
+  if (has_edge) begin_edge(p, &t);
+  for (int64_t k = 0; k == 0 || k < g->k; k += p->deep)
+    multiply_panels(p, &t, k, least(p->deep, g->k - k));
+  if (has_edge) store_edge(p, &t);
+  if (!t.place.c) store_tile(p, &t);
+  if (g->finish) g->finish(g->user, slab->batch, row, t.rows, n0, t.columns);
 }
 
 /* ---------------------------------------------------------------- one large product: threads share
@@ -287,15 +387,17 @@ static gemm_tiling begin_tiling(const kgemm *g) {
                    .size = compute_size(g->c)};
   p.b_size = g->b_is_packed ? dtype_size(g->b_type) : p.size;
   p.height = strip_height(g, &p.kernel);
+  p.trims = g->c == COMPUTE_F32 && !g->a_is_packed;
   return p;
 }
 
 int64_t gemm_strip_height(const kgemm *g) { return begin_tiling(g).height; }
 
-/* All of k of a packed panel is one stream of reads, for as long as all of a stays in the cache. */
-static int64_t columns_at_once(const gemm_tiling *p) {
-  const kgemm *g = p->g;
-  return g->b_is_packed && g->m * g->k <= CACHED_A ? p->kernel.nr : p->block_n;
+/* All of k of a packed panel is one stream of reads: as much as the rows stay in the cache. */
+static int64_t depth_of(const gemm_tiling *p) {
+  const int64_t blocks = CACHED_A / (p->block_m * p->block_k + 1);
+  if (!p->g->b_is_packed || widens_a(p->g) || blocks < 2) return p->block_k;
+  return blocks * p->block_k;
 }
 
 static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
@@ -303,8 +405,7 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
   int64_t multiplies = g->m * g->n * g->k;
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
   p.chain_k = GEMM_BLOCK_K * gemm_chains((int)p.height);
-  p.block_k = least(CHAINS_AT_ONCE * p.chain_k, g->k);
-  p.at_once = columns_at_once(&p);
+  p.block_k = least(CHAINS_AT_ONCE * p.chain_k, g->k > 0 ? g->k : 1);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);
   p.slab = p.block_m = slab_rows(&p, p.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
@@ -312,6 +413,7 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
                     : g->batch * (multiplies / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
   if (g->b_is_packed) p.work += g->n * g->k / READS_PER_THREAD;
   if (p.shared && p.work > 1) split_tasks(&p, ctx->n_threads);
+  p.deep = depth_of(&p);
   return p;
 }
 

@@ -24,23 +24,42 @@ enum {
 typedef void (*gemm_strips)(const void *user, int64_t batch, int64_t row, int64_t rows, int64_t k,
                             int64_t kn, int64_t height, float *to);
 
-/* The inner kernel: c (rows, nr; ldc apart) += a (k, rows) times b (k, nr). */
+/* The inner kernel: c (rows, nr; ldc apart) = from (rows, nr; from_step apart) + a (k, rows) times
+ * b (k, nr). from may be c. */
 typedef struct gemm_tile {
   int64_t k;
   const void *a, *b;
   void *c;
   int64_t ldc;
+  const void *from;
+  int64_t from_step;
+  const char *next; /* what is asked for on the way: `next_step` bytes for each k */
+  int64_t next_step;
 } gemm_tile;
 typedef struct gemm_kernel {
   int mr, nr; /* the most rows, columns */
   void (*run)(const gemm_tile *t, int rows);
 } gemm_kernel;
 
+/* Where a product of floats lies: c (m, n; c_step apart), whose sums begin with `from` (m, n;
+ * from_step apart), or with 0 where that is NULL. */
+typedef struct gemm_place {
+  float *c;
+  const float *from;
+  int64_t c_step, from_step;
+} gemm_place;
+
 typedef struct kgemm {
   compute_class c;
   int64_t batch, m, n, k;
   gemm_pack pack_a, pack_b;
   gemm_store store;
+  /* NULL, or what says where product `batch` lies: it is written there, and not stored. Of
+   * COMPUTE_F32, with a that is packed on the way. Whenever rows [row, row + rows) of columns
+   * [column, column + columns) are there, `finish` is called. */
+  gemm_place (*place)(const void *user, int64_t batch);
+  void (*finish)(const void *user, int64_t batch, int64_t row, int64_t rows, int64_t column,
+                 int64_t columns);
   const void *user;
   /* Whether all of a is packed, by gemm_pack_a, and all of b, by gemm_pack_b, the same for each of
    * the batch; what is not pack_a and pack_b pack on the way. Types of packed ones: of F32, F16,

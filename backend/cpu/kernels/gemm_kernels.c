@@ -62,7 +62,8 @@ static void tile_f64(const gemm_tile *t, int rows) {
   }
   for (int i = 0; i < TILE_M; i++) {
     double *c = (double *)t->c + i * t->ldc;
-    for (int j = 0; j < 4; j++) c[j] += acc[i][j / 2][j % 2];
+    const double *from = (const double *)t->from + i * t->from_step;
+    for (int j = 0; j < 4; j++) c[j] = from[j] + acc[i][j / 2][j % 2];
   }
 }
 
@@ -75,7 +76,9 @@ static void tile_i64(const gemm_tile *t, int rows) {
     for (int i = 0; i < TILE_M; i++)
       for (int j = 0; j < TILE_N_WIDE; j++) acc[i][j] += a[i] * b[j];
   for (int i = 0; i < TILE_M; i++)
-    for (int j = 0; j < TILE_N_WIDE; j++) ((uint64_t *)t->c)[i * t->ldc + j] += acc[i][j];
+    for (int j = 0; j < TILE_N_WIDE; j++)
+      ((uint64_t *)t->c)[i * t->ldc + j] =
+          ((const uint64_t *)t->from)[i * t->from_step + j] + acc[i][j];
 }
 
 static void transpose_portable(const float *from, int64_t from_stride, float *to,

@@ -12,9 +12,16 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
   const float *a = t->a;
   TILE_VECTOR acc[TILE_ROWS > 6 ? 2 * TILE_ROWS : 12];
   int64_t k = 0;
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const char *c = (const char *)((float *)t->c + i * t->ldc);
+    __builtin_prefetch(c, 1, 3);
+    if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(c + 64, 1, 3);
+  }
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
   for (; k + chains <= t->k; k += chains) {
+    ask_for(t->next + k * t->next_step, 0);
 #pragma GCC unroll 4
     for (int x = 0; x < chains; x++)
       TILE_ADD(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);
@@ -23,10 +30,11 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     float *c = (float *)t->c + i * t->ldc;
+    const float *from = (const float *)t->from + i * t->from_step;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2) {
+    for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2, from += TILE_COLUMNS / 2) {
       TILE_VECTOR sum;
-      memcpy(&sum, c, sizeof sum);
+      memcpy(&sum, from, sizeof sum);
 #pragma GCC unroll 4
       for (int x = 0; x < chains; x++) sum += acc[(x * rows + i) * 2 + h];
       memcpy(c, &sum, sizeof sum);

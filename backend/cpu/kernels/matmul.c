@@ -78,6 +78,34 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   }
 }
 
+/* ---------------------------------------------------------------- in place */
+
+/* Whether sums can begin with the bias, where the result is to be. */
+static bool is_in_place(const matmul_args *p) {
+  return p->type == DTYPE_F32 && p->alpha == 1 && (!p->bias || (p->beta == 1 && p->bias_n == 1));
+}
+
+static gemm_place place_product(const void *user, int64_t batch) {
+  const matmul_args *p = ((const product *)user)->p;
+  return (gemm_place){.c = (float *)p->out + batch * p->m * p->n,
+                      .c_step = p->n,
+                      .from = p->bias ? operand_at(p->type, p->bias, &p->bias_batch, batch, 0) : NULL,
+                      .from_step = p->bias_m};
+}
+
+/* What follows the product, on what was just made. */
+static void finish_product(const void *user, int64_t batch, int64_t row, int64_t rows,
+                           int64_t column, int64_t columns) {
+  const matmul_args *p = ((const product *)user)->p;
+  const conv_tail *t = &p->tail;
+  const int64_t at = (batch * p->m + row) * p->n + column;
+  float *out = (float *)p->out + at;
+  const bool has_tail = t->added || t->low > -INFINITY || t->high < INFINITY;
+  for (int64_t i = 0; has_tail && i < rows; i++, out += p->n)
+    conv_tail_row(t, -0.0F, at + i * p->n, columns, out, out);
+  steps_in_place(&p->steps, (float *)p->out + at, at, columns, rows, p->n);
+}
+
 static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                    int64_t kn, int64_t width, void *to) {
   const product *q = user;
@@ -273,6 +301,8 @@ static kgemm gemm_of(const product *q) {
                  .pack_a = pairs ? pack_pairs : pack_a,
                  .pack_b = packing_of_b(p),
                  .store = store_columns,
+                 .place = is_in_place(p) ? place_product : NULL,
+                 .finish = matmul_takes_tail(p) ? finish_product : NULL,
                  .user = q,
                  .kernel = pairs ? pairs_kernel() : (gemm_kernel){0},
                  .packed_b = p->panels,
@@ -291,6 +321,10 @@ static product_way way_of(const matmul_args *p) {
 }
 
 bool matmul_is_cut(const matmul_args *p) { return way_of(p) == WAY_GEMM; }
+
+bool matmul_takes_tail(const matmul_args *p) {
+  return way_of(p) == WAY_GEMM && p->type == DTYPE_F32;
+}
 
 static product make_product(const matmul_args *p) {
   product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};
@@ -343,8 +377,11 @@ const kernel_desc kernel_matmul = {
     .run = matmul,
     .scratch = matmul_scratch,
     .args_size = sizeof(matmul_args),
+    .steps = OPERAND(matmul_args, steps),
     .operands = {OPERAND(matmul_args, a), OPERAND(matmul_args, b), OPERAND(matmul_args, bias),
-                 OPERAND(matmul_args, panels), OPERAND(matmul_args, out)}};
+                 OPERAND(matmul_args, panels), OPERAND(matmul_args, out),
+                 OPERAND(matmul_args, tail.added), OPERAND(matmul_args, steps.inputs[1]),
+                 OPERAND(matmul_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */
 
@@ -442,7 +479,8 @@ static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, 
                        .b_k = p->b_k,
                        .b_n = p->b_n,
                        .alpha = 1,
-                       .beta = 1};
+                       .beta = 1,
+                       .tail = conv_tail_none};
 }
 
 static int64_t most_rows(const grouped_matmul_args *p) {

@@ -2,7 +2,9 @@
 #define BACKEND_CPU_KERNELS_MATMUL_H
 /* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. b may be
  * encoded, or narrower floats than F32. */
+#include "backend/cpu/kernels/conv_tail.h"
 #include "backend/cpu/kernels/gemm_cut.h"
+#include "backend/cpu/kernels/step_rows.h"
 #include "base/encoding.h"
 #include "base/kernel.h"
 
@@ -22,6 +24,8 @@ typedef struct matmul_args {
   klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
   double alpha, beta;
   gemm_cut cut;
+  conv_tail tail;               /* where matmul_takes_tail: what follows the result, */
+  short_elementwise_args steps; /* or else some steps over it, where it lies */
 } matmul_args;
 KERNEL(matmul, matmul_args);
 
@@ -31,6 +35,7 @@ KERNEL(matmul_pack, matmul_args);
 bool matmul_packs(const matmul_args *p);  /* whether it can be */
 bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
 bool matmul_is_cut(const matmul_args *p); /* whether `cut` matters */
+bool matmul_takes_tail(const matmul_args *p);
 
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */

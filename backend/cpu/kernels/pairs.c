@@ -191,7 +191,9 @@ static void run_four(const gemm_tile *t, int rows, int columns, int column) {
       sums[i] = vec4_add_pairs(sums[i], (vec4)((int4){0} + a[i]), (vec4)w);
   }
   for (int i = 0; i < rows; i++)
-    for (int j = 0; j < 4; j++) ((float *)t->c)[i * t->ldc + column + j] += sums[i][j];
+    for (int j = 0; j < 4; j++)
+      ((float *)t->c)[i * t->ldc + column + j] =
+          ((const float *)t->from)[i * t->from_step + column + j] + sums[i][j];
 }
 
 static void run_columns(const gemm_tile *t, int rows, int columns) {
@@ -296,16 +298,18 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
   }
 }
 
-/* Of two rows, a matrix (2, 2) for each pair of columns. */
-TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const float32x4_t sums[4], float *c, int64_t ldc) {
+/* Rows i and i + 1, of which sums has a matrix (2, 2) for each pair of columns. */
+TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *t, int i, const float32x4_t sums[4]) {
+  float *c = (float *)t->c + i * t->ldc;
+  const float *from = (const float *)t->from + i * t->from_step;
 #pragma GCC unroll 2
-  for (int j = 0; j < 2; j++, c += 4) {
+  for (int j = 0; j < 2; j++, c += 4, from += 4) {
     const float32x4_t first =
                           vcombine_f32(vget_low_f32(sums[2 * j]), vget_low_f32(sums[2 * j + 1])),
                       second =
                           vcombine_f32(vget_high_f32(sums[2 * j]), vget_high_f32(sums[2 * j + 1]));
-    vst1q_f32(c, vaddq_f32(vld1q_f32(c), first));
-    vst1q_f32(c + ldc, vaddq_f32(vld1q_f32(c + ldc), second));
+    vst1q_f32(c, vaddq_f32(vld1q_f32(from), first));
+    vst1q_f32(c + t->ldc, vaddq_f32(vld1q_f32(from + t->from_step), second));
   }
 }
 
@@ -322,7 +326,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *t, int rows) {
     add_bfmmla(rows, a, a + rows, b, b + MATRIX_COLUMNS, sums);
   if (t->k % 2) add_bfmmla(rows, a, zeros, b, zeros, sums);
 #pragma GCC unroll 6
-  for (int i = 0; i < rows / 2; i++) store_rows(sums[i], (float *)t->c + 2 * i * t->ldc, t->ldc);
+  for (int i = 0; i < rows / 2; i++) store_rows(t, 2 * i, sums[i]);
 }
 
 /* Fours of rows by matrices. */

@@ -1,7 +1,7 @@
 /* Depthwise convolutions in float against sums in double, with what every processor has and with
  * all that this one has: sizes around those of vectors and of the rows made at once, all padding
- * less than the kernel, planes that make several strips, more planes than lanes. Numbers of threads, and weights and inputs
- * that are no finite numbers. */
+ * less than the kernel, planes that make several strips, more planes than lanes. Numbers of
+ * threads, and weights and inputs that are no finite numbers. */
 #include <float.h>
 #include <math.h>
 
@@ -11,7 +11,8 @@
 
 enum { MOST_OUT = 1 << 18, MOST_OUTPUTS = 38, MOST_WEIGHT = MOST_OUTPUTS * 25, GUARD = 64 };
 
-static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD],
+    other[MOST_OUT + GUARD];
 static float added[MOST_OUT], followed[MOST_OUT + GUARD];
 
 static uint32_t seed;

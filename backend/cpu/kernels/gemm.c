@@ -169,7 +169,9 @@ static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, in
 static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t k, int64_t kn,
                            const char *b, part_sums s) {
   const int64_t size = (int64_t)p->size, bytes = kn * p->kernel.nr * (int64_t)p->b_size,
-                step = p->g->b_is_packed ? bytes / (kn * ((rows + p->height - 1) / p->height)+1) + 1 : 0;
+                step = p->g->b_is_packed
+                           ? bytes / (kn * ((rows + p->height - 1) / p->height) + 1) + 1
+                           : 0;
   const char *next = b + bytes;
   for (int64_t i = 0; i < rows; i += p->height, next += kn * step) {
     const int64_t n = rows_of_strip(p, rows - i);

@@ -87,10 +87,11 @@ static bool is_in_place(const matmul_args *p) {
 
 static gemm_place place_product(const void *user, int64_t batch) {
   const matmul_args *p = ((const product *)user)->p;
-  return (gemm_place){.c = (float *)p->out + batch * p->m * p->n,
-                      .c_step = p->n,
-                      .from = p->bias ? operand_at(p->type, p->bias, &p->bias_batch, batch, 0) : NULL,
-                      .from_step = p->bias_m};
+  return (gemm_place){
+      .c = (float *)p->out + batch * p->m * p->n,
+      .c_step = p->n,
+      .from = p->bias ? operand_at(p->type, p->bias, &p->bias_batch, batch, 0) : NULL,
+      .from_step = p->bias_m};
 }
 
 /* What follows the product, on what was just made. */

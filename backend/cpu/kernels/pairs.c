@@ -299,7 +299,8 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
 }
 
 /* Rows i and i + 1, of which sums has a matrix (2, 2) for each pair of columns. */
-TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *t, int i, const float32x4_t sums[4]) {
+TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *t, int i,
+                                              const float32x4_t sums[4]) {
   float *c = (float *)t->c + i * t->ldc;
   const float *from = (const float *)t->from + i * t->from_step;
 #pragma GCC unroll 2

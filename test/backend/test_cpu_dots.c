@@ -130,7 +130,8 @@ static void check_form(const encoded *c, int64_t n) {
                    .a_k = 1,
                    .b_k = 1,
                    .b_n = c->k,
-                   .alpha = 1};
+                   .alpha = 1,
+                   .tail = conv_tail_none};
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);

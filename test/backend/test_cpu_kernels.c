@@ -88,6 +88,17 @@ static void test_sigmoid_of_large(void **state) {
   assert_true(step_sigmoid_f32(-INFINITY) == 0 && step_sigmoid_f32(-1e30F) == 0);
   assert_true(step_silu_f32(INFINITY) == INFINITY && step_silu_f32(1e30F) == 1e30F);
   assert_true(isnan(step_silu_f32(-INFINITY)) && step_silu_f32(-1e30F) == 0);
+  assert_true(step_gelu_f32(INFINITY) == INFINITY && step_gelu_f32(1e30F) == 1e30F);
+  assert_true(isnan(step_gelu_f32(-INFINITY)) && step_gelu_f32(-1e30F) == 0);
+}
+
+static void check_gelu(float x) {
+  const double exact = 0.5 * (double)x * erfc(-(double)x / 1.41421356237309504880);
+  const float y = step_gelu_f32(x);
+  if (fabs(exact) < 0x1p-125)
+    assert_true(fabs((double)y - exact) < 0x1p-125 && signbit(y) == signbit(x));
+  else
+    assert_true(ulps_off(y, exact) <= 6);
 }
 
 /* What steps.h promises of the functions that are made for vectors, over floats of all sizes. */
@@ -101,6 +112,7 @@ static void test_vector_functions_round_well(void **state) {
     if (isnan(x)) {
       assert_true(isnan(step_exp_f32(x)) && isnan(step_tanh_f32(x)));
       assert_true(isnan(step_sigmoid_f32(x)) && isnan(step_silu_f32(x)));
+      assert_true(isnan(step_gelu_f32(x)));
       continue;
     }
     if (e > (double)FLT_MAX || e < (double)FLT_MIN)
@@ -108,6 +120,7 @@ static void test_vector_functions_round_well(void **state) {
     else
       assert_true(ulps_off(step_exp_f32(x), e) <= 0.51);
     assert_true(ulps_off(step_tanh_f32(x), tanh((double)x)) <= 0.51);
+    check_gelu(x);
     if (fabsf(x) > 87) continue;
     assert_true(ulps_off(step_sigmoid_f32(x), 1 / (1 + exp(-(double)x))) <= 2.5);
     assert_true(fabsf(x) < 0x1p-125F ||
@@ -244,7 +257,8 @@ static matmul_args product_args(const ktensor *a, const ktensor *b, const ktenso
                        .a_k = a->strides[1],
                        .b_k = b->strides[0],
                        .b_n = b->strides[1],
-                       .alpha = 1};
+                       .alpha = 1,
+                       .tail = conv_tail_none};
 }
 
 /* In memory of as many bytes as the kernel says. */
@@ -320,7 +334,8 @@ static void test_batches(void **state) {
                               .a_batch = {2, {2, 3}, {60, 20}},
                               .b_batch = {2, {2, 3}, {0, shared ? 0 : 30}},
                               .bias_batch = {2, {2, 3}, {0}},
-                              .alpha = 1});
+                              .alpha = 1,
+                              .tail = conv_tail_none});
     for (int i = 0; i < 144; i++) {
       int batch = i / 24, row = i / 6 % 4, column = i % 6;
       float sum = 0;

@@ -81,7 +81,8 @@ static matmul_args args_of(dtype type, int64_t m, int64_t n, int64_t k) {
                        .a_k = 1,
                        .b_k = 1,
                        .b_n = k,
-                       .alpha = 1};
+                       .alpha = 1,
+                       .tail = conv_tail_none};
 }
 
 static const dtype types[] = {DTYPE_F16, DTYPE_BF16};

@@ -84,11 +84,27 @@ static int64_t rows_of_strip(const gemm_tiling *p, int64_t left) {
   return p->trims ? least(p->height, left) : p->height;
 }
 
-/* Packs panel `i` of the slab that starts at `row`, over all of k. */
-static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i, char *panels) {
-  int64_t height = p->height, k = p->g->k, first = row + i * height;
-  pack_panel(p, p->g->pack_a, batch, first, p->g->m, 0, k, rows_of_strip(p, p->g->m - first),
-             panels + (size_t)(i * height * k) * p->size);
+/* Packs strip `i` of all of a, over all of k. */
+static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t i, char *to) {
+  pack_panel(p, p->g->pack_a, batch, i * p->height, p->g->m, 0, p->g->k, p->height, to);
+}
+
+static int64_t slab_height(const gemm_tiling *p, int64_t row) {
+  return least(p->slab, p->g->m - row);
+}
+
+/* Packs strip `i` of the slab that starts at `row`: into (blocks of k, strips, k, height), so that
+ * the strips of a block are one stream of reads. */
+static void pack_slab_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i,
+                            char *slab) {
+  const int64_t first = i * p->height,
+                all = round_up(slab_height(p, row), p->trims ? 1 : p->height);
+  for (int64_t k = 0; k < p->g->k; k += p->block_k) {
+    const int64_t kn = least(p->block_k, p->g->k - k);
+    pack_panel(p, p->g->pack_a, batch, row + first, p->g->m, k, kn,
+               rows_of_strip(p, p->g->m - row - first),
+               slab + (k * all + first * kn) * (int64_t)p->size);
+  }
 }
 
 /* Where strip `i` of a product of the batch is in all of a. */
@@ -112,10 +128,10 @@ static const void *provide_panel(const gemm_tiling *p, int64_t batch, int64_t co
   return to;
 }
 
-/* Where some strips are, from `k` of theirs on; `step` bytes from one of their rows to the next. */
+/* Where a block of k of some strips is; `step` bytes from one of their rows to the next. */
 typedef struct strip_block {
   const char *at;
-  int64_t step, k;
+  int64_t step;
 } strip_block;
 
 /* A slab of a product of the batch: its first row, and where it is packed. */
@@ -124,19 +140,28 @@ typedef struct packed_rows {
   const char *panels; /* (slab / height, k, height), NULL: strips_a gives them */
 } packed_rows;
 
-/* Rows [m0, m0 + rows) of a slab: where they are, or k on made floats in `to`. */
-static strip_block provide_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0,
-                                  int64_t rows, int64_t k, int64_t kn, char *to) {
+/* Rows [m0, m0 + rows) of a slab from k on, as floats. */
+static void widen_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0, int64_t rows,
+                         int64_t k, int64_t kn, char *to) {
   const kgemm *g = p->g;
-  int64_t height = p->height, size = (int64_t)p->size;
-  const char *panels = a->panels;
-  if (!widens_a(g)) return (strip_block){panels + m0 * g->k * size, g->k * size, 0};
+  const int64_t height = p->height, size = (int64_t)p->size;
   if (g->strips_a)
     g->strips_a(g->user, a->batch, a->row + m0, rows, k, kn, height, (float *)(void *)to);
   for (int64_t i = 0; !g->strips_a && i < rows; i += height)
-    load_row(COMPUTE_F32, g->a_type, element_at(panels, g->a_type, (m0 + i) * g->k + k * height), 1,
-             kn * height, to + i * kn * size);
-  return (strip_block){to, kn * size, k};
+    load_row(COMPUTE_F32, g->a_type, element_at(a->panels, g->a_type, (m0 + i) * g->k + k * height),
+             1, kn * height, to + i * kn * size);
+}
+
+/* A block of k of rows from m0 on; `widened`: where it was made floats. */
+static strip_block find_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0, int64_t k,
+                               int64_t kn, const char *widened) {
+  const kgemm *g = p->g;
+  const int64_t size = (int64_t)p->size;
+  if (widens_a(g)) return (strip_block){widened, kn * size};
+  if (g->a_is_packed)
+    return (strip_block){a->panels + (m0 * g->k + k * p->height) * size, g->k * size};
+  const int64_t all = round_up(slab_height(p, a->row), p->trims ? 1 : p->height);
+  return (strip_block){a->panels + (k * all + m0 * kn) * size, kn * size};
 }
 
 /* A part of c, and what its sums begin with. */
@@ -165,17 +190,16 @@ static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, in
   }
 }
 
-/* The same with each strip of some rows, from k on. */
-static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t k, int64_t kn,
+/* The same with each strip of some rows. Of a packed b the block that follows is asked for on the
+ * way. */
+static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t kn,
                            const char *b, part_sums s) {
   const int64_t size = (int64_t)p->size, bytes = kn * p->kernel.nr * (int64_t)p->b_size,
-                step = p->g->b_is_packed
-                           ? bytes / (kn * ((rows + p->height - 1) / p->height) + 1) + 1
-                           : 0;
+                step = p->g->b_is_packed ? bytes / (kn * ceil_div(rows, p->height) + 1) + 1 : 0;
   const char *next = b + bytes;
   for (int64_t i = 0; i < rows; i += p->height, next += kn * step) {
     const int64_t n = rows_of_strip(p, rows - i);
-    multiply_strip(p, n, a.at + i * a.step + (k - a.k) * n * size, kn, b, s, next, step);
+    multiply_strip(p, n, a.at + i * a.step, kn, b, s, next, step);
     s.c += p->height * s.c_step * size;
     s.from += p->height * s.from_step * size;
   }
@@ -210,7 +234,7 @@ static part_sums begin_sums(const gemm_tiling *p, const tile_task *t, int64_t j)
 /* Panels of b times [k, k + kn) of k, block by block. */
 static void multiply_panels(const gemm_tiling *p, const tile_task *t, int64_t k, int64_t kn) {
   const int64_t nr = p->kernel.nr;
-  const strip_block a = provide_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
+  if (widens_a(p->g)) widen_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
   for (int64_t j = 0; j < t->columns; j += nr) {
     part_sums s = begin_sums(p, t, j);
     for (int64_t at = k; at == k || at < k + kn; at += p->block_k) {
@@ -219,7 +243,7 @@ static void multiply_panels(const gemm_tiling *p, const tile_task *t, int64_t k,
         s.from = s.c;
         s.from_step = s.c_step;
       }
-      multiply_panel(p, a, t->rows, at, n,
+      multiply_panel(p, find_strips(p, t->slab, t->m0, at, n, t->widened), t->rows, n,
                      provide_panel(p, t->slab->batch, t->n0 + j, at, n, t->block), s);
     }
   }
@@ -285,7 +309,7 @@ static void multiply_tile(const gemm_tiling *p, const packed_rows *slab, int64_t
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *p = ctx;
-  for (int64_t i = begin; i < end; i++) pack_strip(p, p->batch, p->row, i, p->slab_memory);
+  for (int64_t i = begin; i < end; i++) pack_slab_strip(p, p->batch, p->row, i, p->slab_memory);
 }
 
 static void provide_slab(const kernel_context *ctx, gemm_tiling *p) {
@@ -347,7 +371,7 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
     int64_t rows = least(p->slab, g->m - row);
     const packed_rows slab = {batch, row, g->a_is_packed ? packed_slab(p, batch, row) : memory};
     for (int64_t i = 0; !g->a_is_packed && i * p->height < rows; i++)
-      pack_strip(p, batch, row, i, memory);
+      pack_slab_strip(p, batch, row, i, memory);
     for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n) multiply_tile(p, &slab, 0, n0, scratch);
   }
 }
@@ -463,7 +487,7 @@ static void pack_all(void *ctx, int64_t begin, int64_t end) {
     if (is_narrow(p->g))
       pack_narrow(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
     else
-      pack_strip(p, batch, 0, strip, packed_strip(p, p->slab_memory, batch, 0));
+      pack_strip(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
   }
 }
 

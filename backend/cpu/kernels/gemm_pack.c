@@ -15,6 +15,11 @@ static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t l
     int64_t lane = 0;
     for (; lane + 8 <= lanes; lane += 8)
       transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
+    if (lane > 0 && lane < lanes) { /* the last 8, some of them again */
+      lane = lanes - 8;
+      transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
+      continue;
+    }
     for (; lane < lanes; lane++)
       for (int64_t i = k; i < k + 8; i++) to[i * width + lane] = from[lane * lane_stride + i];
   }

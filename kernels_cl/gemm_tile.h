@@ -35,37 +35,7 @@
 #endif
 
 #if WIDTH >= 8
-/* Blocks of n lanes: the odd ones of a change places with the even ones of b. */
-#define SWAP(n, a, b)                  \
-  {                                    \
-    const float16 low = EVEN##n(a, b); \
-    b = ODD##n(a, b);                  \
-    a = low;                           \
-  }
-#define EVEN8(a, b) (float16)(a.lo, b.lo)
-#define ODD8(a, b) (float16)(a.hi, b.hi)
-#define EVEN4(a, b) (float16)(a.s0123, b.s0123, a.s89ab, b.s89ab)
-#define ODD4(a, b) (float16)(a.s4567, b.s4567, a.scdef, b.scdef)
-#define EVEN2(a, b) (float16)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd)
-#define ODD2(a, b) (float16)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef)
-#define EVEN1(a, b)                                                                             \
-  (float16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc, b.sc, \
-            a.se, b.se)
-#define ODD1(a, b)                                                                              \
-  (float16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, \
-            a.sf, b.sf)
-
-/* r[i] lane j: what r[j] lane i was. */
-static inline void transpose_16(float16 *r) {
-#pragma unroll
-  for (int i = 0; i < 8; i++) SWAP(8, r[i], r[i + 8])
-#pragma unroll
-  for (int i = 0; i < 8; i++) SWAP(4, r[i / 4 * 8 + i % 4], r[i / 4 * 8 + i % 4 + 4])
-#pragma unroll
-  for (int i = 0; i < 8; i++) SWAP(2, r[i / 2 * 4 + i % 2], r[i / 2 * 4 + i % 2 + 2])
-#pragma unroll
-  for (int i = 0; i < 8; i++) SWAP(1, r[2 * i], r[2 * i + 1])
-}
+#include "transpose.h"
 
 /* r[i]: 16 neighbours in k of column i; to to[k * COLUMNS + column]. */
 static inline void store_transposed(float16 *r, __local float *to) {
@@ -75,12 +45,11 @@ static inline void store_transposed(float16 *r, __local float *to) {
 }
 #endif
 
-/* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS), whose k are a_step apart, by a panel of b
- * (depth, COLUMNS). */
+/* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS), whose k are
+ * a_step apart, by a panel of b (depth, COLUMNS), on top of what it was unless `first`. */
 static inline void multiply_panels(__global const float *a, index_t a_step, B_SPACE const float *b,
-                                   int depth, SUMS_SPACE float *tile) {
-  for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
-  for (int k0 = 0; k0 < depth; k0 += CHAIN) {
+                                   int depth, bool first, SUMS_SPACE float *tile, int pitch) {
+  for (int k0 = 0; k0 < depth; k0 += CHAIN, first = false) {
     const int k1 = min(k0 + CHAIN, depth);
     floatw c0[ROWS], c1[ROWS];
 #pragma unroll
@@ -95,10 +64,17 @@ static inline void multiply_panels(__global const float *a, index_t a_step, B_SP
       a += a_step;
       b += COLUMNS;
     }
+    if (!first) {
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        c0[r] += vloadw(0, tile + r * pitch);
+        c1[r] += vloadw(1, tile + r * pitch);
+      }
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-      vstorew(c0[r] + vloadw(2 * r, tile), 2 * r, tile);
-      vstorew(c1[r] + vloadw(2 * r + 1, tile), 2 * r + 1, tile);
+      vstorew(c0[r], 0, tile + r * pitch);
+      vstorew(c1[r], 1, tile + r * pitch);
     }
   }
 }

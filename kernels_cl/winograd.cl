@@ -239,8 +239,8 @@ __kernel void winograd(IMAGES_PARAMS, const __global float *factors, const long 
   for (int f = 0; f < FACTORS; f++)
     for (int i = 0; i < t.count; i += ROWS)
       multiply_panels(factors + (long)f * channels * pitch + i, pitch,
-                      packed + (long)f * channels * COLUMNS, channels,
-                      sums + f * step + i * COLUMNS);
+                      packed + (long)f * channels * COLUMNS, channels, true,
+                      sums + f * step + i * COLUMNS, COLUMNS);
   const index_t plane = (index_t)out_rows * out_columns, image_step = groups * n_outputs * plane,
                 x_plane = (index_t)in_rows * in_columns;
   const int last = min((panel % panels + 1) * COLUMNS, n_outputs);

@@ -1,7 +1,8 @@
 /* out = x, contiguous; x may have any strides. Elements are moved as unsigned integers of SIZE
  * bytes.
  *
- * copy_lines   the inner dimension is long: one line is one row of the range (i, row)
+ * copy_lines   the inner dimension is long: one line is one row of the range (i, row); on a CPU a
+ *              work-item copies a block of `each` lines by `span` elements
  * copy_points  it is short: one division chain per element
  * copy_tiles   the inner dimension of out and that of x differ: tiles of TILE x TILE, so that both
  *              sides use whole cache lines; one work-item a tile on a CPU, TILE_ROWS x TILE through
@@ -29,14 +30,21 @@ typedef ulong element;
 /* dims, strides: of the dimensions but the inner one. */
 __kernel void copy_lines(__global const element *x, const long x_offset, const index8 dims,
                          const index8 strides, const index_t stride, __global element *out,
-                         const long out_offset, const index_t n) {
+                         const long out_offset, const index_t n, const index_t rows,
+                         const index_t span, const index_t each) {
+#if ON_CPU
+  const index_t begin = (index_t)get_global_id(0) * span, end = min(begin + span, n),
+                first = (index_t)get_global_id(1) * each, last = min(first + each, rows);
+  for (index_t row = first; row < last; row++) {
+    __global const element *from = x + x_offset + strided_offset(row, dims, strides);
+    __global element *to = out + out_offset + row * n;
+    for (index_t i = begin; i < end; i++) to[i] = from[DENSE ? i : i * stride];
+  }
+#else
   const index_t i = (index_t)get_global_id(0), row = (index_t)get_global_id(1);
   if (i >= n) return;
   const index_t base = strided_offset(row, dims, strides);
-#if DENSE
-  out[out_offset + row * n + i] = x[x_offset + base + i];
-#else
-  out[out_offset + row * n + i] = x[x_offset + base + i * stride];
+  out[out_offset + row * n + i] = x[x_offset + base + (DENSE ? i : i * stride)];
 #endif
 }
 

@@ -5,9 +5,10 @@
  * `strip` columns of out and some panels of rows. Per block of DEPTH k it packs its part of b into
  * local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel stays in the first-level
  * cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH floats, one broadcast and
- * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32). B_PACKED:
- * b is in the panels of gemm_panels.cl, which are read where they are, or made floats in local
- * memory. PAIRS: k counts words of pairs.h, and a b that is not packed has B_ORDER 0. */
+ * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32), or with
+ * SUMS_LOCAL in local memory, as (row, column of the strip): rows of out are a page apart.
+ * B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are, or made floats in
+ * local memory. PAIRS: k counts words of pairs.h, and a b that is not packed has B_ORDER 0. */
 #include "gemm.h"
 
 #if PAIRS
@@ -26,6 +27,26 @@ static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k,
 }
 #endif
 
+#if WIDTH == 16 && A_ORDER == 1 && !PAIRS
+/* 16 k of ROWS rows to to[k * ROWS + row]. */
+static inline void pack_16(__global const STORAGE(A_TYPE) * a, index_t a_m, __global float *to) {
+  float16 r[ROWS];
+#pragma unroll
+  for (int i = 0; i < ROWS; i++) r[i] = LOAD16F(A_TYPE, a + i * a_m);
+#pragma unroll
+  for (int i = 0; i < 4; i++) SWAP(4, r[i], r[i + 4])
+#pragma unroll
+  for (int i = 0; i < 4; i++) SWAP(2, r[i / 2 * 4 + i % 2], r[i / 2 * 4 + i % 2 + 2])
+#pragma unroll
+  for (int i = 0; i < 4; i++) SWAP(1, r[2 * i], r[2 * i + 1])
+#pragma unroll
+  for (int i = 0; i < ROWS; i++) {
+    vstore8(r[i].lo, i, to);
+    vstore8(r[i].hi, i + 8, to);
+  }
+}
+#endif
+
 __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
                         const index8 a_batch, const index8 batch_dims, const index_t a_m,
                         const index_t a_k, __global float *packed, const long packed_offset,
@@ -38,18 +59,24 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
   packed +=
       packed_offset + (long)z * padded * words + (long)k0 * padded + (long)panel * ROWS * depth;
   a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * (PAIRS ? 2 : 1) * a_k;
-  for (int r = 0; r < ROWS; r++) {
+  int from = 0; /* k that are done */
+#if WIDTH == 16 && A_ORDER == 1 && !PAIRS
+  if ((panel + 1) * ROWS <= m_size)
+    for (; from + 16 <= depth; from += 16)
+      pack_16(a + panel * ROWS * a_m + from, a_m, packed + from * ROWS);
+#endif
+  for (int r = 0; r < ROWS && from < depth; r++) {
     const index_t m = panel * ROWS + r;
     __global const STORAGE(A_TYPE) *row = a + min(m, m_size - 1) * a_m;
     if (m >= m_size) {
-      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = 0;
+      for (int k = from; k < depth; k++) packed[k * ROWS + r] = 0;
     } else {
 #if PAIRS
       pack_words(row, a_k, depth, k_size - 2 * k0, packed + r);
 #elif A_ORDER == 1
-      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
+      for (int k = from; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
 #else
-      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k * a_k);
+      for (int k = from; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k * a_k);
 #endif
     }
   }
@@ -128,7 +155,7 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
 
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
-                   __local float *packed) {
+                   __local float *packed, __local float *local_sums) {
   const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS;
   const index_t first = (index_t)get_global_id(1) * panels_each,
@@ -163,10 +190,22 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
       __global const float *next = 0;
       __local const float *columns_of_b = packed + j0 * depth;
 #endif
+#if SUMS_LOCAL
+      add_column(a, columns_of_b, next, first, last, k0, depth, m_size, local_sums + j0,
+                 (int)strip);
+#else
       multiply_column(a, columns_of_b, next, min(COLUMNS, width - j0), first, last, k0, depth,
                       m_size, n_size, words, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
                       bias_m, bias_n);
       if (k0 + depth == words) EPILOGUE_COLUMNS(out + j0, z, n0 + j0, min(COLUMNS, width - j0));
+#endif
     }
   }
+#if SUMS_LOCAL
+  for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) {
+    store_row(local_sums + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size,
+              alpha, beta, bias + m * bias_m, bias_n);
+    EPILOGUE(out + m * n_size, (z * m_size + m) * n_size + n0, width);
+  }
+#endif
 }

@@ -1,5 +1,11 @@
 /* What the CPU's GEMMs share: their operands, and what becomes of a tile of sums. */
 #include "common.h"
+#ifndef SUMS_LOCAL
+#define SUMS_LOCAL 0
+#endif
+#if SUMS_LOCAL
+#define SUMS_SPACE __local
+#endif
 #include "gemm_tile.h"
 #ifndef A_TYPE
 #define A_TYPE F32
@@ -26,11 +32,11 @@
       const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
       const index_t panels_each, const index_t strip, const float alpha, const float beta
 
-/* Columns [0, n) of a row of a tile to out, with what the blocks of k before (unless first) left in
+/* Columns [0, n) of a row of sums to out, with what the blocks of k before (unless first) left in
  * sums; unless last, to sums instead. */
-static inline void store_row(float *row, int n, bool first, bool last, __global float *sums,
-                             __global STORAGE(OUT_TYPE) * out, float alpha, float beta,
-                             __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n) {
+static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last,
+                             __global float *sums, __global STORAGE(OUT_TYPE) * out, float alpha,
+                             float beta, __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n) {
   if (!first)
     for (int j = 0; j < n; j++) row[j] += sums[j];
   if (!last) {
@@ -45,6 +51,7 @@ static inline void store_row(float *row, int n, bool first, bool last, __global 
 #endif
 }
 
+#if !SUMS_LOCAL
 /* Behind multiply_column of the last block of k, in a kernel with PANELS_PARAMS: out is column n of
  * product z. */
 #define EPILOGUE_COLUMNS(out, z, n, columns)                        \
@@ -68,7 +75,8 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
     for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
     for (int r = 0; r < ROWS; r++) /* sums of a column of panels are far apart in memory */
       for (int at = 0; at < COLUMNS; at += LINE) ASK_FOR(sums + (panel * ROWS + r) * n_size + at);
-    multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, ROWS, b, depth, tile);
+    multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, ROWS, b, depth, true, tile,
+                    COLUMNS);
     const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS);
     for (int r = 0; r < rows; r++) {
       const index_t m = panel * ROWS + r;
@@ -77,3 +85,18 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
     }
   }
 }
+#else
+/* sums (rows of panels [first, last) of a, strip): a column of panels of them, from that of the
+ * first row on, is multiplied by one panel of b, `depth` k from k0 on. next: as above. */
+static inline void add_column(__global const float *a, B_SPACE const float *b,
+                              __global const float *next, index_t first, index_t last, index_t k0,
+                              int depth, index_t m_size, __local float *sums, int strip) {
+  const index_t padded = (m_size + ROWS - 1) / ROWS * ROWS;
+  const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
+  a += (long)k0 * padded;
+  for (index_t panel = first; panel < last; panel++, sums += ROWS * strip) {
+    for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
+    multiply_panels(a + (long)panel * ROWS * depth, ROWS, b, depth, k0 == 0, sums, strip);
+  }
+}
+#endif

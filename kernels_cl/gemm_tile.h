@@ -29,6 +29,9 @@
 #else
 #define B_SPACE __local
 #endif
+#ifndef SUMS_SPACE
+#define SUMS_SPACE __private /* where tiles of sums are */
+#endif
 
 #if WIDTH >= 8
 /* r[i]: 16 neighbours in k of column i; to to[k * COLUMNS + column]. */
@@ -39,12 +42,11 @@ static inline void store_transposed(float16 *r, __local float *to) {
 }
 #endif
 
-/* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS), whose k are a_step apart, by a panel of b
- * (depth, COLUMNS). */
+/* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS), whose k are
+ * a_step apart, by a panel of b (depth, COLUMNS), on top of what it was unless `first`. */
 static inline void multiply_panels(__global const float *a, index_t a_step, B_SPACE const float *b,
-                                   int depth, float *tile) {
-  for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
-  for (int k0 = 0; k0 < depth; k0 += CHAIN) {
+                                   int depth, bool first, SUMS_SPACE float *tile, int pitch) {
+  for (int k0 = 0; k0 < depth; k0 += CHAIN, first = false) {
     const int k1 = min(k0 + CHAIN, depth);
     floatw c0[ROWS], c1[ROWS];
 #pragma unroll
@@ -59,10 +61,17 @@ static inline void multiply_panels(__global const float *a, index_t a_step, B_SP
       a += a_step;
       b += COLUMNS;
     }
+    if (!first) {
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        c0[r] += vloadw(0, tile + r * pitch);
+        c1[r] += vloadw(1, tile + r * pitch);
+      }
+    }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-      vstorew(c0[r] + vloadw(2 * r, tile), 2 * r, tile);
-      vstorew(c1[r] + vloadw(2 * r + 1, tile), 2 * r + 1, tile);
+      vstorew(c0[r], 0, tile + r * pitch);
+      vstorew(c1[r], 1, tile + r * pitch);
     }
   }
 }

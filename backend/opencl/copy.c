@@ -4,8 +4,9 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-/* Below this an inner dimension does not fill a vector. */
-enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4 };
+/* Below MIN_LINE an inner dimension does not fill a vector. PART: elements of a work-item of a CPU.
+ */
+enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, PART = 4096 };
 
 static void begin(launch *l, cl_recorder *s, const node *n, const copy_form *f) {
   launch_begin(l, s, n);
@@ -28,6 +29,8 @@ static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f
   int inner = x->rank - 1;
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
   tensor outer = x->rank ? without_axis(x, inner) : *x;
+  const int64_t rows = tensor_numel(&outer), part = max_i64(min_i64(line, PART), 1),
+                each = max_i64(PART / part, 1);
   launch l;
   begin(&l, s, n, f);
   launch_define(&l, "DENSE", stride == 1);
@@ -36,9 +39,14 @@ static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f
                                      .strides = strides_arg(&outer),
                                      .stride = stride,
                                      .out = buffer_arg(&f->out),
-                                     .n = line});
-  size_t global[2] = {(size_t)line, (size_t)tensor_numel(&outer)}, local[2] = {LOCAL_SIZE, 1};
-  return launch_run(&l, 2, global, local);
+                                     .n = line,
+                                     .rows = rows,
+                                     .span = part,
+                                     .each = each});
+  if (recorder_traits(s)->is_cpu)
+    return launch_run(&l, 2, (size_t[]){(size_t)ceil_div(line, part), (size_t)ceil_div(rows, each)},
+                      (size_t[]){1, 1});
+  return launch_run(&l, 2, (size_t[]){(size_t)line, (size_t)rows}, (size_t[]){LOCAL_SIZE, 1});
 }
 
 static clave_status copy_points(cl_recorder *s, const node *n, const copy_form *f) {

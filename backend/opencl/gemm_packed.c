@@ -7,6 +7,8 @@
 enum { DEPTH = 256 };
 /* Columns of out per work-item: a block of b (128 KB) and of a stay in the second-level cache. */
 enum { MAX_STRIP = 128 };
+/* Work-items for each core, so that all are done at about the same time. */
+enum { ITEMS_PER_UNIT = 8 };
 
 /* Where b is. */
 typedef struct b_place {
@@ -26,7 +28,30 @@ static int64_t fitting_strip(const gemm *g, int64_t most) {
           panel = 2 * (int64_t)t->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
-static int64_t strip_of(const gemm *g) { return fitting_strip(g, g->each ? g->each : MAX_STRIP); }
+/* Rows of a work-item whose sums lie in local memory: as large as a block of b, with which they
+ * fit. */
+enum { SUM_ROWS = DEPTH };
+/* Whether b becomes floats, or their columns in panels, in local memory. */
+static bool copies_b(const gemm *g) {
+  return !gemm_panels_usable(g) || !(g->pairs || g->f.b->t.type == DTYPE_F32);
+}
+static bool sums_are_local(const gemm *g) {
+  const device_traits *t = recorder_traits(g->s);
+  const size_t strip = sizeof(float) * DEPTH * 2 * (size_t)t->vector_width;
+  return gemm_panels_usable(g) && (copies_b(g) ? 2 : 1) * strip <= t->local_memory;
+}
+/* Columns of a work-item: fewer where there would be few work-items. */
+static int64_t strip_of(const gemm *g) {
+  const device_traits *t = recorder_traits(g->s);
+  const bool is_local = sums_are_local(g);
+  int64_t most = g->each ? g->each : MAX_STRIP, rows = ceil_div(g->f.m, SUM_ROWS) * g->f.batches,
+          least = 2 * (int64_t)t->vector_width;
+  if (is_local && copies_b(g)) most = min_i64(most, fitting_strip(g, INT64_MAX) / 2);
+  while (is_local && !g->each && most / 2 >= least &&
+         ceil_div(g->f.n, most) * rows < ITEMS_PER_UNIT * (int64_t)t->compute_units)
+    most /= 2;
+  return fitting_strip(g, most);
+}
 
 bool gemm_packed_takes(const gemm *g, int64_t columns) {
   return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
@@ -78,13 +103,15 @@ static clave_status pack_a(const gemm *g, arg_buffer a, arg_buffer packed) {
 
 /* Panels of rows per work-item: all of them where it packs b, which is then packed once, unless
  * that leaves cores idle; below MIN_PANELS packing b again costs more than another core brings.
- * Where b is packed, small shares even out what cores get. */
-static int64_t share_panels(const gemm *g, int64_t panels, bool b_is_packed) {
+ * Where sums are local, as many as have room there. */
+static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
+  const bool is_local = sums_are_local(g);
   int64_t strips = ceil_div(g->f.n, strip_of(g)) * g->f.batches,
-          wanted = (b_is_packed ? 16 : 4) * (int64_t)recorder_traits(g->s)->compute_units;
+          wanted = (is_local ? ITEMS_PER_UNIT : 4) * (int64_t)recorder_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
+  if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(g)));
   return chunks > 1 ? ceil_div(panels, chunks) : panels;
 }
 
@@ -110,7 +137,9 @@ static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, i
 
 /* The kernel for where b is, and its arguments. */
 static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
-  arg_local packed = local_arg(sizeof(float) * DEPTH * (size_t)strip_of(g));
+  const size_t room = sizeof(float) * DEPTH * (size_t)strip_of(g);
+  const arg_local packed = local_arg(copies_b(g) ? room : sizeof(float)),
+                  sums = local_arg(sums_are_local(g) ? room : sizeof(float));
   if (b->coded) {
     gemm_codes_define(l, &b->layout);
     launch_args(l, &(gemm_codes_args){.panels = *panels,
@@ -124,17 +153,19 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_dtype(l, "B_TYPE", g->pairs && b->packed ? DTYPE_F32 : g->f.b->t.type);
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
+    launch_define(l, "SUMS_LOCAL", sums_are_local(g));
     launch_args(l, &(gemm_args){.panels = *panels,
                                 .b = b->buffer,
                                 .b_batch = strides_arg(&g->f.batch_b),
                                 .b_k = g->f.b_k,
                                 .b_n = g->f.b_n,
-                                .packed = packed});
+                                .packed = packed,
+                                .local_sums = sums});
   }
 }
 
 static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride, const b_place *b) {
-  int64_t panels = count_panels(g), each = share_panels(g, panels, b->packed);
+  int64_t panels = count_panels(g), each = share_panels(g, panels);
   const panels_params all = all_panels(g, a, a_stride, each);
   launch l;
   gemm_begin_a(&l, g);
@@ -190,7 +221,7 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
 
 clave_status gemm_packed(const gemm *g) {
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
-  bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH;
+  bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};

@@ -2,6 +2,7 @@
  * bytes.
  *
  * copy_lines   the inner dimension is long: one line is one row of the range (i, row)
+ * copy_runs    it has stride 1 as well, on CPUs: a work-item moves `each` of a line
  * copy_points  it is short: one division chain per element
  * copy_tiles   the inner dimension of out and that of x differ: tiles of TILE x TILE, so that both
  *              sides use whole cache lines; one work-item a tile on a CPU, TILE_ROWS x TILE through
@@ -38,6 +39,19 @@ __kernel void copy_lines(__global const element *x, const long x_offset, const i
 #else
   out[out_offset + row * n + i] = x[x_offset + base + i * stride];
 #endif
+}
+
+__kernel void copy_runs(__global const element *x, const long x_offset, const index8 dims,
+                        const index8 strides, __global element *out, const long out_offset,
+                        const index_t n, const index_t each, const index_t rows) {
+  const index_t row = (index_t)get_global_id(0), first = (index_t)get_global_id(1) * each;
+  if (first >= n || row >= rows) return;
+  __global const element *from = x + x_offset + strided_offset(row, dims, strides) + first;
+  __global element *to = out + out_offset + row * n + first;
+  const index_t count = min(each, n - first);
+  index_t i = 0;
+  for (; i + 16 <= count; i += 16) vstore16(vload16(0, from + i), 0, to + i);
+  for (; i < count; i++) to[i] = from[i];
 }
 
 __kernel void copy_points(__global const element *x, const long x_offset, const index8 dims,

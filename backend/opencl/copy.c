@@ -5,7 +5,7 @@
 #include "opencl_ops.h"
 
 /* Below this an inner dimension does not fill a vector. */
-enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4 };
+enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, RUN = 4096 };
 
 static void begin(launch *l, cl_recorder *s, const node *n, const copy_form *f) {
   launch_begin(l, s, n);
@@ -23,11 +23,27 @@ static tensor without_axis(const tensor *t, int axis) {
   return r;
 }
 
+static clave_status copy_runs(cl_recorder *s, const node *n, const copy_form *f,
+                              const tensor *outer, int64_t line) {
+  const int64_t rows = tensor_numel(outer);
+  launch l;
+  begin(&l, s, n, f);
+  launch_args(&l, &(copy_runs_args){.x = buffer_arg(&f->x),
+                                    .dims = dims_arg(outer),
+                                    .strides = strides_arg(outer),
+                                    .out = buffer_arg(&f->out),
+                                    .n = line,
+                                    .each = RUN,
+                                    .rows = rows});
+  return launch_loops(&l, rows, ceil_div(line, RUN), min_i64(line, RUN));
+}
+
 static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f) {
   const tensor *x = &f->x.t;
   int inner = x->rank - 1;
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
   tensor outer = x->rank ? without_axis(x, inner) : *x;
+  if (recorder_traits(s)->is_cpu && stride == 1) return copy_runs(s, n, f, &outer, line);
   launch l;
   begin(&l, s, n, f);
   launch_define(&l, "DENSE", stride == 1);

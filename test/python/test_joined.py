@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 import clave
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
 import variants
 
 # Three runs on each of the inputs, in turns: the launches of each run, and the results of the last three.

@@ -1,5 +1,6 @@
 /* launch PROGRAM DEVICE ROUNDS: what an op costs, beside what a launch costs that is enqueued in
- * the same context without clave: in turns, in one process. PROGRAM has many small ops. */
+ * the same context without clave: in turns, in one process. PROGRAM has many small ops, each of
+ * which is a launch here. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "bench/common.h"
 #include "clave_opencl.h"
+#include "clave_tune.h"
 
 static const char source[] =
     "__kernel void add(__global const float *x, __global float *out, int n, float value) {\n"
@@ -148,6 +150,7 @@ int main(int argc, char **argv) {
   open_driver(&d, argv[2]);
   check(clave_device_create_from_opencl(d.context, d.device, d.queue, NULL, &b.device));
   check(clave_program_load(argv[1], NULL, &b.program));
+  check(clave_tuning_put(b.device, "joined launches", "*", "apart"));
   check(clave_session_create(b.program, b.device, NULL, &b.session));
   clave_method_info method = {.size = sizeof method};
   check(clave_program_method(b.program, 0, &method));

@@ -16,6 +16,7 @@
 #include "ops/work.h"
 
 enum {
+  MAX_JOINED_LAUNCHES = 4096, /* a device has other things to do, too */
   MAX_JOINED_PROGRAMS = 16,
   ENTRY_HEAD = 4, /* words in front of the pointers */
   WORD = 8        /* bytes */
@@ -345,7 +346,7 @@ clave_status opencl_join(backend *b, const recording *const *all, const uint32_t
     joined_destroy(j);
     return status_no_memory();
   }
-  while (*taken < n &&
+  while (*taken < n && j->n < MAX_JOINED_LAUNCHES &&
          take_recording(j, &kernels, (const cl_recording *)all[*taken], numbers[*taken]))
     ++*taken;
   if (!*taken) *taken = 1;

@@ -26,6 +26,8 @@ def cases():
     finite_orders = lambda a, b: all_orders(a, b)[:-1]  # torch's largest loses a NaN before an infinity
     yield Case("nan", finite_orders, [T((3, 4), values=(1.0, NAN, INF, 2.0, 0.0)), T((2, 4))], **tol)
     yield Case("tiles", all_orders, [T((2, 6, 130)), T((2, 35, 130))], rtol=ulps(F32, 140), atol=1e-4)
+    chunks = [T((133, 20)), T((37, 20))]
+    yield Case("chunks", all_orders, chunks, rtol=ulps(F32, 64), atol=sums(F32, 70))
     yield Case("empty", lambda a, b: (torch.cdist(a, b), torch.cdist(a[:, :0], a[:, :0])), [T((3, 4)), T((0, 4))])
     both = lambda a, b: (torch.cosine_similarity(a, b, 1), torch.pairwise_distance(a, b, 3.0), torch.dist(a, b, 1.0))
     yield Case("pairs", both, [T((6, 33)), T((6, 33))], **tol)

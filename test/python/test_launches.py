@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
@@ -15,6 +16,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import clave
 from clave.llm import use_kv_cache
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
+
+import variants
 
 CONTEXT = 64
 N_LAYERS = 4  # of tinylm
@@ -74,7 +79,9 @@ def launches(paths, stub, device_class, inputs=TOKEN):
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     command = [sys.executable, "-c", COUNT, inputs, *map(str, paths)]
-    p = subprocess.run(command, env=os.environ | stub | more, capture_output=True, text=True, check=True)
+    helper = pathlib.Path(stub["LD_LIBRARY_PATH"]).parent / "clave"
+    with variants.forced(helper, "opencl", [("joined launches", "apart")], os.environ | more) as env:
+        p = subprocess.run(command, env=env | stub, capture_output=True, text=True, check=True)
     return [int(n) for n in p.stdout.split()]
 
 

@@ -56,6 +56,16 @@ static void scale_columns(const product *q, int64_t n, const row_block *bias, vo
                        (uint64_t)beta_int * (uint64_t)bias->i64[i]);
 }
 
+/* out = value + bias, of n each; out may be bias. */
+static void add_bias(int64_t n, const float *value, const float *bias, float *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = value[i] + bias[i];
+}
+
+/* A factor of 1 changes no bit. */
+static bool adds_floats(const matmul_args *p) {
+  return p->type == DTYPE_F32 && p->bias && p->bias_n == 1 && p->alpha == 1 && p->beta == 1;
+}
+
 /* alpha * value + beta * bias, in the compute type, then stored. */
 static void store_columns(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                           void *values) {
@@ -64,6 +74,12 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   char *value = values;
   int64_t size = (int64_t)compute_size(q->c);
   row_block v;
+  if (adds_floats(p)) {
+    const float *bias =
+        operand_at(p->type, p->bias, &p->bias_batch, batch, row * p->bias_m + column);
+    add_bias(n, values, bias, (float *)p->out + (batch * p->m + row) * p->n + column);
+    return;
+  }
   if (!p->bias && p->alpha != 1) memset(&v, 0, sizeof v);
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t m = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;

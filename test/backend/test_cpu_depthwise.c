@@ -1,7 +1,7 @@
 /* Depthwise convolutions in float against sums in double, with what every processor has and with
  * all that this one has: sizes around those of vectors and of the rows made at once, all padding
- * less than the kernel, planes that make several strips, more planes than lanes. Numbers of threads, and weights and inputs
- * that are no finite numbers. */
+ * less than the kernel, planes that make several strips, more planes than lanes. Numbers of
+ * threads, and weights and inputs that are no finite numbers. */
 #include <float.h>
 #include <math.h>
 
@@ -11,7 +11,8 @@
 
 enum { MOST_OUT = 1 << 18, MOST_OUTPUTS = 38, MOST_WEIGHT = MOST_OUTPUTS * 25, GUARD = 64 };
 
-static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD], other[MOST_OUT + GUARD];
+static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT + GUARD],
+    other[MOST_OUT + GUARD];
 static float added[MOST_OUT], followed[MOST_OUT + GUARD];
 
 static uint32_t seed;
@@ -22,13 +23,13 @@ static float draw(void) {
 }
 
 /* Padded by `front` and `behind` in both dimensions. */
-static kconv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
+static conv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
   int64_t room = in + front + behind - side;
-  return (kconv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
+  return (conv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
 }
 
-static conv_args form(int64_t images, int64_t groups, int64_t outputs, kconv_dim rows,
-                      kconv_dim columns) {
+static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim rows,
+                      conv_dim columns) {
   return (conv_args){.weight = weight,
                      .bias = bias,
                      .out = out,
@@ -74,7 +75,7 @@ static void run(const conv_args *p, int n_threads) {
 
 /* What lies outside of the image is left out. */
 static double sum_at(const conv_args *p, int64_t plane, int64_t row, int64_t column) {
-  const kconv_dim *y = &p->dims[1], *x = &p->dims[2];
+  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
   int64_t outputs = p->groups * p->outputs, output = plane % outputs;
   const float *from =
       (const float *)p->x + (plane / outputs * p->groups + output / p->outputs) * in_size(p);

@@ -268,7 +268,8 @@ TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
 bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
   const conv_args *p = a->p;
-  const int64_t outputs = p->groups * p->outputs, some = ceil_div(rows, ceil_div(rows, rows_that_fit(a)));
+  const int64_t outputs = p->groups * p->outputs,
+                some = ceil_div(rows, ceil_div(rows, rows_that_fit(a)));
   band b = {
       .a = a, .m = memory_of(a, some, (float *)(void *)scratch), .plane = plane, .count = count};
   const float *weight[LANES];

@@ -167,7 +167,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int wo
                                                 bool is_plain) {
   const conv_integer_args *args = q->s->args;
   const conv_dim *x = &args->conv.dims[2];
-  requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
                   .around = _mm512_set1_epi8((char)args->padding_value),
                   .spread = _mm512_loadu_si512(q->s->spread)};
@@ -189,7 +189,7 @@ static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, bool rolls) {
 static TARGET_AVX512_VNNI void run_some_plane(const plane *q) {
   const conv_integer_args *args = q->s->args;
   const conv_dim *d = args->conv.dims;
-  const requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  const requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
   const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
   if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(&v))

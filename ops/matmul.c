@@ -201,9 +201,9 @@ void describe_matmul(const node *n, matmul_form *f) {
 static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
 
 bool matmul_may_round(const matmul_form *f) {
-  enum { LEAST_K = 16 };
   const dtype b = f->b->t.type;
-  return is_small_float(f->out->t.type) && is_small_float(b) && (b != DTYPE_F32 || f->k >= LEAST_K);
+  return is_small_float(f->out->t.type) && is_small_float(b) &&
+         (b != DTYPE_F32 || f->k >= LEAST_ROUNDED_K);
 }
 
 void describe_grouped_matmul(const node *n, grouped_matmul_form *f) {

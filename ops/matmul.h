@@ -16,8 +16,10 @@ typedef struct matmul_form {
   double alpha, beta;
 } matmul_form;
 void describe_matmul(const node *n, matmul_form *f);
-/* Whether a and b may be rounded to BF16 where fewer digits will do: floats up to F32. Outer
- * products keep theirs, of positions and frequencies say, as they are no faster. */
+/* Fewer products in a sum keep their digits where fewer digits would do, as outer products, of
+ * positions and frequencies say: they are no faster. */
+enum { LEAST_ROUNDED_K = 16 };
+/* Whether a and b may be rounded to BF16 there: floats up to F32. */
 bool matmul_may_round(const matmul_form *f);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], e being the group of row t. */

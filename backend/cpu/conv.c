@@ -1,6 +1,8 @@
 /* Conv, ConvInteger and ConvTranspose. */
 #include "ops/conv.h"
 
+#include <string.h>
+
 #include "backend/cpu/cut.h"
 #include "backend/cpu/elementwise.h"
 #include "backend/cpu/kernels/conv.h"
@@ -12,14 +14,14 @@
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
+#include "ops/matmul.h"
 
 /* Whether fewer digits will do, and are faster: not of one channel, which makes half a pair, nor of
  * a few products. */
 static bool may_round(const cpu_recorder *r, const conv_form *f) {
-  enum { LEAST_K = 16 };
   int64_t k = f->channels;
   for (int i = 0; i < CONV_DIMS; i++) k *= f->dims[i].kernel;
-  return cpu_is_fast(r) && pairs_are_fast() && f->channels > 1 && k >= LEAST_K;
+  return cpu_is_fast(r) && pairs_are_fast() && f->channels > 1 && k >= LEAST_ROUNDED_K;
 }
 
 /* The weight in panels alone, if it is constant. */
@@ -44,7 +46,7 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
 /* Where each output sees one input at its own position, all dimensions are one long row. */
 static void join_dims(conv_args *p) {
   for (int i = 0; i < CONV_DIMS; i++) {
-    const kconv_dim *d = &p->dims[i];
+    const conv_dim *d = &p->dims[i];
     if (d->kernel != 1 || d->stride != 1 || d->padding != 0 || d->in != d->out) return;
   }
   for (int i = 0; i < CONV_DIMS - 1; i++) {
@@ -68,17 +70,7 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .channels = f->channels,
                  .outputs = f->outputs,
                  .tail = conv_tail_none};
-  for (int i = 0; i < CONV_DIMS; i++) {
-    const conv_dim *d = &f->dims[i];
-    p.dims[i] = (kconv_dim){.in = d->in,
-                            .out = d->out,
-                            .kernel = d->kernel,
-                            .stride = d->stride,
-                            .padding = d->padding,
-                            .dilation = d->dilation,
-                            .phases = d->phases,
-                            .tap_step = d->tap_step};
-  }
+  memcpy(p.dims, f->dims, sizeof p.dims);
   join_dims(&p);
   return p;
 }
@@ -117,13 +109,17 @@ static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args
   return cpu_launch(r, conv_direct, p);
 }
 
+static clave_status record_product(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  TRY(pack_weight(r, f, p));
+  p->cut = cut_product(r, p);
+  return cpu_launch(r, conv, p);
+}
+
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
   if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  if (conv_is_direct(&p) && cpu_takes_form(r, f->weight)) return record_direct(r, f, &p);
-  TRY(pack_weight(r, f, &p));
-  p.cut = cut_product(r, &p);
-  return cpu_launch(r, conv, &p);
+  const bool is_direct = conv_is_direct(&p) && cpu_takes_form(r, f->weight);
+  return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
 }
 
 clave_status cpu_conv(cpu_recorder *r, const node *n) {

@@ -26,14 +26,14 @@ static float draw(void) {
   return (float)(seed >> 8) / (1 << 22) - 2;
 }
 
-static kconv_dim dim_of(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {
+static conv_dim dim_of(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {
   const int64_t room = in + 2 * padding - kernel;
-  return (kconv_dim){in, room < 0 ? 0 : room / stride + 1, kernel, stride, padding, 1, 1, 1};
+  return (conv_dim){in, room < 0 ? 0 : room / stride + 1, kernel, stride, padding, 1, 1, 1};
 }
-static kconv_dim one(void) { return dim_of(1, 1, 1, 0); }
+static conv_dim one(void) { return dim_of(1, 1, 1, 0); }
 
 static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
-                      kconv_dim rows, kconv_dim columns) {
+                      conv_dim rows, conv_dim columns) {
   return (conv_args){.weight = weight,
                      .bias = bias,
                      .out = out,
@@ -86,7 +86,7 @@ static void run(const kernel_desc *pack, const kernel_desc *k, conv_args *p, int
 
 /* ---------------------------------------------------------------- the oracle */
 
-static int64_t input_of(const kconv_dim *d, int64_t at, int64_t tap) {
+static int64_t input_of(const conv_dim *d, int64_t at, int64_t tap) {
   return at * d->stride - d->padding + tap * d->dilation;
 }
 
@@ -97,7 +97,7 @@ static double rounded(const conv_args *p, float x) {
 /* One channel's part of an output at `at`. */
 static double sum_of_channel(const conv_args *p, const float *x, const float *w,
                              const int64_t at[]) {
-  const kconv_dim *d = p->dims;
+  const conv_dim *d = p->dims;
   double sum = 0;
   for (int64_t z = 0; z < d[0].kernel; z++)
     for (int64_t y = 0; y < d[1].kernel; y++)

@@ -20,21 +20,20 @@ static uint8_t x[MOST];
 static int8_t weight[MOST];
 static int32_t bias[256], out[MOST], want[MOST];
 
-static kconv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
-                     int64_t dilation) {
+static conv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   int64_t covered = dilation * (kernel - 1) + 1;
-  return (kconv_dim){.in = in,
-                     .out = (in + 2 * padding - covered) / stride + 1,
-                     .kernel = kernel,
-                     .stride = stride,
-                     .padding = padding,
-                     .dilation = dilation,
-                     .phases = 1,
-                     .tap_step = 1};
+  return (conv_dim){.in = in,
+                    .out = (in + 2 * padding - covered) / stride + 1,
+                    .kernel = kernel,
+                    .stride = stride,
+                    .padding = padding,
+                    .dilation = dilation,
+                    .phases = 1,
+                    .tap_step = 1};
 }
 
 static int64_t element(const conv_integer_args *a, int64_t plane, const int64_t at[CONV_DIMS]) {
-  const kconv_dim *d = a->conv.dims;
+  const conv_dim *d = a->conv.dims;
   for (int i = 0; i < CONV_DIMS; i++)
     if (at[i] < 0 || at[i] >= d[i].in) return a->padding_value;
   int64_t k = ((plane * d[0].in + at[0]) * d[1].in + at[1]) * d[2].in + at[2];
@@ -43,7 +42,7 @@ static int64_t element(const conv_integer_args *a, int64_t plane, const int64_t 
 
 static int64_t sum_at(const conv_integer_args *a, int64_t image, int64_t output, int64_t cell) {
   const conv_args *c = &a->conv;
-  const kconv_dim *d = c->dims;
+  const conv_dim *d = c->dims;
   int64_t sum = 0, w = output * c->channels * d[0].kernel * d[1].kernel * d[2].kernel;
   int64_t first = (image * c->groups + output / c->outputs) * c->channels;
   for (int64_t i = 0; i < c->channels; i++)
@@ -62,7 +61,7 @@ static int64_t sum_at(const conv_integer_args *a, int64_t image, int64_t output,
 
 static int64_t find_want(const conv_integer_args *a) {
   const conv_args *c = &a->conv;
-  const kconv_dim *d = c->dims;
+  const conv_dim *d = c->dims;
   int64_t cells = d[0].out * d[1].out * d[2].out, n = 0;
   for (int64_t image = 0; image < c->images; image++)
     for (int64_t o = 0; o < c->groups * c->outputs; o++)
@@ -207,8 +206,8 @@ static void check_forms(const conv_args *forms, int n) {
     }
 }
 
-static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
-                      kconv_dim z, kconv_dim y, kconv_dim x_dim) {
+static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs, conv_dim z,
+                      conv_dim y, conv_dim x_dim) {
   return (conv_args){.images = images,
                      .groups = groups,
                      .channels = channels,
@@ -217,7 +216,7 @@ static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t 
 }
 
 static void check_most(void) {
-  const kconv_dim one = dim(1, 1, 1, 0, 1);
+  const conv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
       form(2, 1, 3, 5, one, dim(9, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)),
       form(3, 2, 2, 7, one, dim(12, 3, 2, 1, 2), dim(13, 2, 3, 0, 5)),
@@ -239,7 +238,7 @@ static void check_most(void) {
 
 /* Rows that vectors of depthwise outputs do not fill, windows beyond the planes; whole tiles. */
 static void check_more(void) {
-  const kconv_dim one = dim(1, 1, 1, 0, 1);
+  const conv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
       form(2, 5, 1, 1, one, dim(9, 3, 1, 1, 1), dim(23, 3, 1, 1, 1)),
       form(1, 7, 1, 1, one, dim(15, 3, 2, 1, 1), dim(37, 3, 2, 1, 1)),

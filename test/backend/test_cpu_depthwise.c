@@ -23,13 +23,13 @@ static float draw(void) {
 }
 
 /* Padded by `front` and `behind` in both dimensions. */
-static kconv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
+static conv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
   int64_t room = in + front + behind - side;
-  return (kconv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
+  return (conv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
 }
 
-static conv_args form(int64_t images, int64_t groups, int64_t outputs, kconv_dim rows,
-                      kconv_dim columns) {
+static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim rows,
+                      conv_dim columns) {
   return (conv_args){.weight = weight,
                      .bias = bias,
                      .out = out,
@@ -75,7 +75,7 @@ static void run(const conv_args *p, int n_threads) {
 
 /* What lies outside of the image is left out. */
 static double sum_at(const conv_args *p, int64_t plane, int64_t row, int64_t column) {
-  const kconv_dim *y = &p->dims[1], *x = &p->dims[2];
+  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
   int64_t outputs = p->groups * p->outputs, output = plane % outputs;
   const float *from =
       (const float *)p->x + (plane / outputs * p->groups + output / p->outputs) * in_size(p);

@@ -91,8 +91,8 @@ static void run_tiles(winograd_args *p, int n_threads) {
   for (int64_t i = result_size(p); i < MOST_OUT; i++) assert_true(out[i] == -99);
 }
 
-static kconv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t padding) {
-  return (kconv_dim){in, out_columns, kernel, 1, padding, 1, 1, 1};
+static conv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t padding) {
+  return (conv_dim){in, out_columns, kernel, 1, padding, 1, 1, 1};
 }
 
 /* Directly, to `other`. */

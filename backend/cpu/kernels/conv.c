@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/depthwise.h"
-#include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/pointwise.h"
@@ -20,7 +20,7 @@ enum { MULTIPLIES_PER_THREAD = 128 * 1024, MOST_SETS = 64 /* of taps that are pa
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
-static window phase_window(const kconv_dim *d, int64_t phase) {
+static window phase_window(const conv_dim *d, int64_t phase) {
   int64_t shift = phase + d->padding;
   window w = {.first = phase, .step = d->stride, .tap_step = d->tap_step, .stride = 1};
   w.count = d->out > phase ? (d->out - phase - 1) / d->stride + 1 : 0;
@@ -372,25 +372,61 @@ static kgemm gemm_of(const conv_part *a) {
                  .cut = p->cut};
 }
 
-static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
-  if (conv_is_depthwise(a->p) && depthwise_fits(a)) return depthwise_bytes(ctx, a);
-  if (conv_is_depthwise(a->p))
-    return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+static bool is_strips(const conv_part *a) { return conv_is_depthwise(a->p) && depthwise_fits(a); }
+static bool is_plane(const conv_part *a) { return conv_is_depthwise(a->p); }
+static bool is_any(const conv_part *a) {
+  (void)a;
+  return true;
+}
+
+static size_t plane_slots_bytes(const kernel_context *ctx, const conv_part *a) {
+  return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+}
+static void run_planes(const kernel_context *ctx, const conv_part *a, char *memory) {
+  run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
+}
+
+static size_t own_position_bytes(const kernel_context *ctx, const conv_part *a) {
   const kgemm g = gemm_of(a);
-  return pointwise_fits(a) ? pointwise_bytes(ctx, a, &g) : gemm_bytes(ctx, &g);
+  return pointwise_bytes(ctx, a, &g);
+}
+static void run_own_position(const kernel_context *ctx, const conv_part *a, char *memory) {
+  const kgemm g = gemm_of(a);
+  pointwise_run(ctx, a, &g, memory);
+}
+
+static size_t product_bytes(const kernel_context *ctx, const conv_part *a) {
+  const kgemm g = gemm_of(a);
+  return gemm_bytes(ctx, &g);
+}
+static void run_product(const kernel_context *ctx, const conv_part *a, char *memory) {
+  const kgemm g = gemm_of(a);
+  gemm_run(ctx, &g, memory);
+}
+
+/* How a part is made: by the first that fits it. */
+typedef struct conv_way {
+  bool (*fits)(const conv_part *a);
+  size_t (*bytes)(const kernel_context *ctx, const conv_part *a);
+  void (*run)(const kernel_context *ctx, const conv_part *a, char *memory);
+} conv_way;
+static const conv_way ways[] = {{is_strips, depthwise_bytes, depthwise_run},
+                                {is_plane, plane_slots_bytes, run_planes},
+                                {pointwise_fits, own_position_bytes, run_own_position},
+                                {is_any, product_bytes, run_product}};
+
+static const conv_way *way_of(const conv_part *a) {
+  const conv_way *w = ways;
+  while (!w->fits(a)) w++;
+  return w;
+}
+
+static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
+  return way_of(a)->bytes(ctx, a);
 }
 
 static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
-  const kgemm g = gemm_of(a);
-  if (cell_count(a) == 0) return;
-  if (conv_is_depthwise(a->p) && depthwise_fits(a))
-    depthwise_run(ctx, a, memory);
-  else if (conv_is_depthwise(a->p))
-    run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
-  else if (pointwise_fits(a))
-    pointwise_run(ctx, a, &g, memory);
-  else
-    gemm_run(ctx, &g, memory);
+  if (cell_count(a) > 0) way_of(a)->run(ctx, a, memory);
 }
 
 static int64_t part_count(const conv_args *p) {
@@ -398,7 +434,7 @@ static int64_t part_count(const conv_args *p) {
 }
 
 /* The taps that outputs of one phase see are every tap_step-th: there are as many such sets. */
-static int64_t sets_along(const kconv_dim *d) {
+static int64_t sets_along(const conv_dim *d) {
   return d->tap_step < d->kernel ? d->tap_step : d->kernel;
 }
 static int64_t set_count(const conv_args *p) {
@@ -411,7 +447,7 @@ static conv_part make_set(const conv_args *p, int64_t i) {
   int64_t first[CONV_DIMS];
   split_index(i, sets_along(&p->dims[1]), sets_along(&p->dims[2]), first);
   for (int d = 0; d < CONV_DIMS; d++) {
-    const kconv_dim *k = &p->dims[d];
+    const conv_dim *k = &p->dims[d];
     a.d[d] = (window){.taps = k->kernel > 0 ? (k->kernel - 1 - first[d]) / k->tap_step + 1 : 0,
                       .tap_first = first[d],
                       .tap_step = k->tap_step};
@@ -438,13 +474,6 @@ static const void *packed_taps(const conv_part *a) {
   return at;
 }
 
-static int64_t weight_rows(const conv_args *p) {
-  return p->groups * (p->transposed ? p->channels : p->outputs);
-}
-static int64_t weight_row(const conv_args *p) {
-  return (p->transposed ? p->outputs : p->channels) * kernel_size(p);
-}
-
 static conv_part make_part(const conv_args *p, int64_t i) {
   conv_part a = {.p = p, .c = compute_class_of(p->type)};
   int64_t phase[CONV_DIMS];
@@ -453,59 +482,32 @@ static conv_part make_part(const conv_args *p, int64_t i) {
     a.d[d] = p->transposed ? phase_window(&p->dims[d], phase[d]) : whole_window(&p->dims[d]);
   if (p->is_packed) a.packed = packed_taps(&a);
   if (p->is_packed && is_encoded(&p->encoding))
-    (void)code_panels_of(&p->encoding, weight_row(p), &a.codes);
+    (void)code_panels_of(&p->encoding, conv_weight_row(p), &a.codes);
   return a;
 }
 
-/* ---------------------------------------------------------------- codes that are not in panels */
-
-static bool decodes(const conv_args *p) { return is_encoded(&p->encoding) && !p->is_packed; }
-
-static size_t decoded_bytes(const conv_args *p) {
-  if (!decodes(p)) return 0;
-  return ((size_t)(weight_rows(p) * weight_row(p)) * sizeof(float) + 63) / 64 * 64;
-}
-
-static void decode(const kernel_context *ctx, const conv_args *p, void *to) {
-  const dequantize_args rows = {.x = p->weight,
-                                .out = to,
-                                .type = DTYPE_F32,
-                                .encoding = p->encoding,
-                                .rows = weight_rows(p),
-                                .row = weight_row(p),
-                                .n_picks = weight_rows(p)};
-  (void)kernel_dequantize.run(ctx, &rows);
-}
-
-/* The same with plain floats for a weight, which lie in `to`. */
-static conv_args decoded(const conv_args *p, char *to) {
-  conv_args plain = *p;
-  plain.encoding = (encoding){0};
-  plain.weight = to;
-  plain.weight_type = DTYPE_F32;
-  return plain;
-}
+/* ---------------------------------------------------------------- all parts */
 
 /* Of the part that needs the most, as they follow each other, behind a decoded weight. */
 static size_t conv_scratch(const kernel_context *ctx, const void *args) {
-  const conv_args p = decodes(args) ? decoded(args, NULL) : *(const conv_args *)args;
+  const conv_args p = conv_decodes(args) ? conv_decoded(args, NULL) : *(const conv_args *)args;
   size_t most = 0;
   for (int64_t i = 0; i < part_count(&p); i++) {
     const conv_part a = make_part(&p, i);
     size_t bytes = part_bytes(ctx, &a);
     if (bytes > most) most = bytes;
   }
-  return decoded_bytes(args) + most;
+  return conv_decoded_bytes(args) + most;
 }
 
 static bool conv(const kernel_context *ctx, const void *args) {
   conv_args p = *(const conv_args *)args;
-  size_t bytes = conv_scratch(ctx, args), weight = decoded_bytes(args);
+  size_t bytes = conv_scratch(ctx, args), weight = conv_decoded_bytes(args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !memory) return false;
-  if (decodes(args)) {
-    decode(ctx, args, memory);
-    p = decoded(args, memory);
+  if (conv_decodes(args)) {
+    conv_decode(ctx, args, memory);
+    p = conv_decoded(args, memory);
   }
   for (int64_t i = 0; i < part_count(&p); i++) {
     const conv_part a = make_part(&p, i);
@@ -529,13 +531,14 @@ const kernel_desc kernel_conv = {
 
 /* The one row of codes of an output, in panels. */
 static bool panels_of(const conv_args *p, code_panels *of) {
-  return code_panels_of(&p->encoding, weight_row(p), of);
+  return code_panels_of(&p->encoding, conv_weight_row(p), of);
 }
 
 bool conv_packs(const conv_args *p) {
   code_panels of;
   if (conv_is_depthwise(p)) return false;
-  if (is_encoded(&p->encoding)) return !p->transposed && weight_row(p) > 0 && panels_of(p, &of);
+  if (is_encoded(&p->encoding))
+    return !p->transposed && conv_weight_row(p) > 0 && panels_of(p, &of);
   return set_count(p) <= MOST_SETS;
 }
 
@@ -549,7 +552,7 @@ bool conv_rounds(const conv_args *p) {
 static size_t pack_bytes(const conv_args *p) {
   code_panels of;
   if (is_encoded(&p->encoding))
-    return panels_of(p, &of) ? codes_panels_bytes(&of, weight_rows(p)) : 0;
+    return panels_of(p, &of) ? codes_panels_bytes(&of, conv_weight_rows(p)) : 0;
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
   return bytes;
@@ -564,7 +567,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   const conv_args *p = args;
   char *to = ctx->scratch(ctx->pool, pack_bytes(p));
   if (to && is_encoded(&p->encoding)) {
-    codes_pack(ctx, &p->encoding, p->weight, weight_rows(p), weight_row(p), to);
+    codes_pack(ctx, &p->encoding, p->weight, conv_weight_rows(p), conv_weight_row(p), to);
     return true;
   }
   for (int64_t i = 0; to && i < set_count(p); to += set_bytes(p, i++)) {

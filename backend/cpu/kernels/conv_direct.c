@@ -30,7 +30,7 @@ enum {
 };
 
 /* Along a dimension, from the first input of the first output to the last of the last. */
-static int64_t reach_of(const kconv_dim *d) {
+static int64_t reach_of(const conv_dim *d) {
   return d->out > 0 && d->kernel > 0 ? (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1
                                      : 0;
 }
@@ -178,7 +178,7 @@ static void join_strided(const float *even, const float *odd, int64_t step, int6
 /* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
  * the row of the next channel, `odd`, which may be NULL. */
 static void copy_row(const direct *t, const float *from, const float *odd, float *to) {
-  const kconv_dim *d = &t->p->dims[2];
+  const conv_dim *d = &t->p->dims[2];
   const int64_t width = t->seen[2], step = apart(t->p, 2);
   const int64_t left = least(ceil_div(d->padding, step), width);
   const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
@@ -195,7 +195,7 @@ static void copy_row(const direct *t, const float *from, const float *odd, float
 
 static void copy_plane(const void *user, int64_t plane, char *scratch) {
   const direct *t = user;
-  const kconv_dim *d = t->p->dims;
+  const conv_dim *d = t->p->dims;
   const int64_t group = plane / t->depth, i = plane % t->depth, size = in_size(t->p);
   const int64_t channel = conv_is_rounded(t->p) ? 2 * i : i;
   const int64_t from = (t->image * t->p->groups + group) * t->p->channels + channel;

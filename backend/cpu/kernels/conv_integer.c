@@ -93,7 +93,7 @@ static int64_t steps_over(int64_t n, int64_t stride) {
 /* Elements first, first + stride, ... of a row of x (in), n of them; NULL: a row of padding. */
 static void lay_out_row(const integer_conv *a, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
-  const kconv_dim *d = &a->p->dims[2];
+  const conv_dim *d = &a->p->dims[2];
   int64_t begin = n, end = n;
   if (x) {
     begin = first < 0 ? steps_over(-first, d->stride) : 0;
@@ -107,7 +107,7 @@ static void lay_out_row(const integer_conv *a, const unsigned char *x, int64_t f
 }
 
 /* The element of x that index i of a phase is, in one dimension; -1: padding. */
-static int64_t source_of(const kconv_dim *d, int64_t i, int64_t phase) {
+static int64_t source_of(const conv_dim *d, int64_t i, int64_t phase) {
   int64_t at = i * d->stride + phase - d->padding;
   return at >= 0 && at < d->in ? at : -1;
 }
@@ -115,7 +115,7 @@ static int64_t source_of(const kconv_dim *d, int64_t i, int64_t phase) {
 /* One phase of a channel. */
 static unsigned char *lay_out_phase(const integer_conv *a, const unsigned char *x,
                                     const int64_t phase[CONV_DIMS], unsigned char *to) {
-  const kconv_dim *d = a->p->dims;
+  const conv_dim *d = a->p->dims;
   for (int64_t z = 0; z < a->d[0].size; z++)
     for (int64_t y = 0; y < a->d[1].size; y++, to += a->d[2].size) {
       int64_t in_z = source_of(&d[0], z, phase[0]), in_y = source_of(&d[1], y, phase[1]);
@@ -144,7 +144,7 @@ static void lay_out_channels(void *ctx, int64_t begin, int64_t end) {
 }
 
 static void find_taps(const integer_conv *a, int64_t *to) {
-  const kconv_dim *d = a->p->dims;
+  const conv_dim *d = a->p->dims;
   int64_t one = a->d[0].size * a->d[1].size * a->d[2].size;
   for (int64_t t = 0; t < a->taps; t++) {
     int64_t tap[CONV_DIMS], phase = 0, at = 0;
@@ -203,7 +203,7 @@ typedef struct cell_run {
 
 /* Those of positions [at, at + TILE); their number. */
 static int find_runs(const integer_conv *a, int64_t at, cell_run runs[TILE]) {
-  const kconv_dim *d = a->p->dims;
+  const conv_dim *d = a->p->dims;
   int64_t end = at + TILE < a->positions ? at + TILE : a->positions;
   int64_t cell[CONV_DIMS];
   int count = 0;
@@ -358,15 +358,13 @@ static void run_group(const void *user, int64_t task, char *scratch) {
 /* ---------------------------------------------------------------- the kernel */
 
 static void describe_planes(integer_conv *a) {
-  const kconv_dim *d = a->p->dims;
+  const conv_dim *d = a->p->dims;
   a->plane = a->positions = 1;
   a->from_x = true;
   int64_t last = 0;
   for (int i = 0; i < CONV_DIMS; i++) {
-    int64_t span = (d[i].kernel - 1) * d[i].dilation + 1,
-            seen = (d[i].out - 1) * d[i].stride + span;
-    a->d[i].phases = least(span, d[i].stride); /* that taps meet */
-    a->d[i].size = ceil_div(seen, d[i].stride);
+    a->d[i].phases = conv_dim_phases(&d[i]);
+    a->d[i].size = conv_dim_phase_size(&d[i]);
     a->plane *= a->d[i].phases * a->d[i].size;
     a->from_x = a->from_x && d[i].stride == 1 && d[i].padding == 0;
     last = last * a->d[i].size + d[i].out - 1;

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/rows.h"
 
 static void load_codes(const conv_weight *w, int64_t row, int64_t at, int64_t n, float *to) {
@@ -24,4 +25,30 @@ void conv_weight_load(const conv_weight *w, int64_t row, int64_t at, int64_t n, 
     load_codes(w, row, at, n, to);
   else
     load_row(COMPUTE_F32, w->type, element_at(w->data, w->type, row * w->row + at), 1, n, to);
+}
+
+bool conv_decodes(const conv_args *p) { return is_encoded(&p->encoding) && !p->is_packed; }
+
+size_t conv_decoded_bytes(const conv_args *p) {
+  if (!conv_decodes(p)) return 0;
+  return ((size_t)(conv_weight_rows(p) * conv_weight_row(p)) * sizeof(float) + 63) / 64 * 64;
+}
+
+void conv_decode(const kernel_context *ctx, const conv_args *p, void *to) {
+  const dequantize_args rows = {.x = p->weight,
+                                .out = to,
+                                .type = DTYPE_F32,
+                                .encoding = p->encoding,
+                                .rows = conv_weight_rows(p),
+                                .row = conv_weight_row(p),
+                                .n_picks = conv_weight_rows(p)};
+  (void)kernel_dequantize.run(ctx, &rows);
+}
+
+conv_args conv_decoded(const conv_args *p, char *to) {
+  conv_args plain = *p;
+  plain.encoding = (encoding){0};
+  plain.weight = to;
+  plain.weight_type = DTYPE_F32;
+  return plain;
 }

@@ -8,16 +8,10 @@
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/step_rows.h"
 #include "base/code_panels.h"
+#include "base/conv_dim.h"
 #include "base/kernel.h"
 
 enum { CONV_DIMS = 3 };
-
-typedef struct kconv_dim {
-  int64_t in, out, kernel, stride, padding, dilation;
-  /* Of a transposed convolution: phases (positions of outputs modulo the stride), and how many taps
-   * it is from one to the next that an output sees. Else 1. */
-  int64_t phases, tap_step;
-} kconv_dim;
 
 typedef struct conv_args {
   const void *x;      /* (images, groups * channels, in...) */
@@ -32,7 +26,7 @@ typedef struct conv_args {
   bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
-  kconv_dim dims[CONV_DIMS];
+  conv_dim dims[CONV_DIMS];
   gemm_cut cut;
   conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
   short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */
@@ -73,7 +67,7 @@ static inline int64_t tap_count(const conv_part *a) {
   return a->d[0].taps * a->d[1].taps * a->d[2].taps;
 }
 
-static inline window whole_window(const kconv_dim *d) {
+static inline window whole_window(const conv_dim *d) {
   return (window){.count = d->out,
                   .step = 1,
                   .taps = d->kernel,
@@ -104,7 +98,7 @@ static inline int64_t input_at(const window *d, int64_t i, int64_t tap) {
 
 /* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
 static inline int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
-  const kconv_dim *in = a->p->dims;
+  const conv_dim *in = a->p->dims;
   int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
   return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }

@@ -64,12 +64,12 @@ typedef struct strips {
   depthwise_kernel run;
 } strips;
 
-static bool is_plain_depth(const window *d, const kconv_dim *k) {
+static bool is_plain_depth(const window *d, const conv_dim *k) {
   return k->in == 1 && d->count == 1 && d->taps == 1 && d->origin == 0;
 }
 
 /* Padding on both sides is less than the kernel. */
-static bool is_small(const window *d, const kconv_dim *k) {
+static bool is_small(const window *d, const conv_dim *k) {
   const int64_t behind = input_at(d, d->count - 1, d->taps - 1) - (k->in - 1);
   return (d->taps == 3 || d->taps == 5) && (d->stride == 1 || d->stride == 2) && d->dilation == 1 &&
          d->origin > -d->taps && behind < d->taps && d->count > 0 && k->in > 0;

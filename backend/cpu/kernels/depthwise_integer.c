@@ -19,13 +19,13 @@ enum {
   OUTPUTS_PER_TASK = 32 * 1024
 };
 
-static bool is_absent(const kconv_dim *d) {
+static bool is_absent(const conv_dim *d) {
   return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
 }
 
 bool depthwise_integer_fits(const conv_integer_args *args) {
   const conv_args *p = &args->conv;
-  const kconv_dim *y = &p->dims[1], *x = &p->dims[2];
+  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
   return cpu_has_avx512_vnni() && p->channels == 1 && is_absent(&p->dims[0]) &&
          y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
          x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
@@ -50,7 +50,7 @@ typedef struct plane {
 
 static sight make_sight(const conv_integer_args *args) {
   enum { NONE = 0x80 };
-  const kconv_dim *d = &args->conv.dims[2];
+  const conv_dim *d = &args->conv.dims[2];
   sight s = {.args = args};
   for (int w = 0; w < MOST_WORDS; w++)
     for (int i = 0; i < LOADED; i++) {
@@ -71,7 +71,7 @@ static void find_taps(const conv_args *p, plane *q) {
 }
 
 /* Of 16 outputs from number `from` of a row on: which bytes of a row of x they see. */
-static __mmask64 seen_bytes(const kconv_dim *d, int64_t from) {
+static __mmask64 seen_bytes(const conv_dim *d, int64_t from) {
   const int64_t first = from * d->stride - d->padding;
   const int64_t begin = first < 0 ? -first : 0, left = d->in - first,
                 end = left < LOADED ? left : LOADED;
@@ -137,7 +137,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
                                                   const requantise_vectors *v, int64_t from,
                                                   int rows, int words, bool rolls, bool is_plain) {
   const conv_integer_args *args = q->s->args;
-  const kconv_dim y = args->conv.dims[1], x = args->conv.dims[2];
+  const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
   const int64_t n = x.out - from < LANES ? x.out - from : LANES;
   const unsigned char *column = q->x + (from * x.stride - x.padding);
   unsigned char *codes = (unsigned char *)args->conv.out + q->first + from;
@@ -166,8 +166,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
 KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words, bool rolls,
                                                 bool is_plain) {
   const conv_integer_args *args = q->s->args;
-  const kconv_dim *x = &args->conv.dims[2];
-  requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  const conv_dim *x = &args->conv.dims[2];
+  requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
                   .around = _mm512_set1_epi8((char)args->padding_value),
                   .spread = _mm512_loadu_si512(q->s->spread)};
@@ -188,8 +188,8 @@ static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, bool rolls) {
 
 static TARGET_AVX512_VNNI void run_some_plane(const plane *q) {
   const conv_integer_args *args = q->s->args;
-  const kconv_dim *d = args->conv.dims;
-  const requantise_vectors v = requantise_vectors_of(&args->codes, q->channel);
+  const conv_dim *d = args->conv.dims;
+  const requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
   const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
   if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(&v))

@@ -54,7 +54,7 @@ static pointwise_kernel kernel_for(const conv_args *p, bool half) {
   return conv_is_rounded(p) ? pointwise_pairs_kernel_for(half) : pointwise_kernel_for(half);
 }
 
-static bool is_own_position(const window *d, const kconv_dim *k) {
+static bool is_own_position(const window *d, const conv_dim *k) {
   return d->taps == 1 && d->stride == 1 && d->origin == 0 && d->count == k->in;
 }
 

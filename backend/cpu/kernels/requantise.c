@@ -11,55 +11,45 @@
 
 enum { GRAIN = 16 * 1024 /* elements that are worth a thread */ };
 
-/* One term's numbers for a channel. */
-typedef struct affine {
-  const float *x; /* (n) */
-  float zero, scale, bias;
-} affine;
-
-static affine affine_of(const requantise_term *t, int64_t channel) {
-  return (affine){.zero = t->zero,
-                  .scale = requantise_number(&t->scale, channel),
-                  .bias = requantise_number(&t->bias, channel)};
-}
-
 /* As the steps clamp, where NaN passes. */
-KERNEL_INLINE float clamp(float x, float low, float high) {
-  x = low > x ? low : x;
-  return high < x ? high : x;
-}
+static inline float larger(float low, float x) { return low > x ? low : x; }
+static inline float smaller(float high, float x) { return high < x ? high : x; }
 
-KERNEL_INLINE float value_of(const affine *t, int64_t i) {
-  return (t->x[i] - t->zero) * t->scale + t->bias;
-}
+#define FORMULA(name) floats_##name
+#define FORMULA_TARGET
+#define FORMULA_NUMBER float
+#define FORMULA_FILL(x) (x)
+#define FORMULA_NEAREST rintf
+#define FORMULA_MAX larger
+#define FORMULA_MIN smaller
+#define FORMULA_HAS(changes) true /* loops without branches become vectors */
+#include "backend/cpu/kernels/requantise_formula.h"
 
-KERNEL_INLINE void compute(const requantise_args *p, const affine t[2], int64_t n, float *to) {
-  const affine a = t[0], b = t[1];
-  const requantise_args q = *p;
-  for (int64_t i = 0; i < n; i++) {
-    float x = value_of(&a, i);
-    if (b.x) x += value_of(&b, i);
-    x = rintf(clamp(x, q.low, q.high) * q.inverse) + q.zero;
-    to[i] = clamp(x, q.least, q.greatest);
-  }
+/* (n) of either term, as floats; other may be absent. */
+typedef struct floats {
+  const float *first, *other;
+} floats;
+
+KERNEL_INLINE void compute(const floats_numbers *numbers, floats x, int64_t n, float *to) {
+  const floats_numbers v = *numbers;
+  for (int64_t i = 0; i < n; i++) to[i] = floats_code(&v, x.first[i], v.has_other ? x.other[i] : 0);
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static void compute_avx2(const requantise_args *p, const affine t[2], int64_t n,
-                                     float *to) {
-  compute(p, t, n, to);
+TARGET_AVX2 static void compute_avx2(const floats_numbers *v, floats x, int64_t n, float *to) {
+  compute(v, x, n, to);
 }
 #endif
 
 /* All of a row; on AVX-512 what whole vectors leave of it. */
-static void compute_block(const requantise_args *p, const affine t[2], int64_t n, float *to) {
+static void compute_block(const floats_numbers *v, floats x, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx2()) {
-    compute_avx2(p, t, n, to);
+    compute_avx2(v, x, n, to);
     return;
   }
 #endif
-  compute(p, t, n, to);
+  compute(v, x, n, to);
 }
 
 /* Elements [at, at + n) of a term as floats. */
@@ -74,7 +64,7 @@ static const float *load_term(const requantise_term *t, int64_t at, int64_t n, f
 /* Elements [at, at + n) of terms[0] and [1], by sixteen; how many were left. */
 KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *p, dtype first, dtype other,
                                                 int64_t channel, int64_t at, int64_t n) {
-  const requantise_vectors v = requantise_vectors_of(p, channel);
+  const requantise_vectors v = requantise_vectors_numbers_of(p, channel);
   const char *a = element_at(p->terms[0].x, first, at),
              *b = v.has_other ? element_at(p->terms[1].x, other, at) : NULL;
   unsigned char *to = element_at(p->out, p->type, at);
@@ -108,13 +98,13 @@ static int64_t run_whole_vectors(const requantise_args *p, int64_t row) {
 
 static void run_row(const requantise_args *p, int64_t row) {
   float blocks[2][ROW_BLOCK], codes[ROW_BLOCK];
-  affine t[2];
+  const floats_numbers v = floats_numbers_of(p, row % p->channels);
   const int64_t left = run_whole_vectors(p, row);
-  for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], row % p->channels);
   for (int64_t i = p->row - left; i < p->row; i += ROW_BLOCK) {
     int64_t n = p->row - i < ROW_BLOCK ? p->row - i : ROW_BLOCK, at = row * p->row + i;
-    for (int k = 0; k < 2 && p->terms[k].x; k++) t[k].x = load_term(&p->terms[k], at, n, blocks[k]);
-    compute_block(p, t, n, codes);
+    floats x = {.first = load_term(&p->terms[0], at, n, blocks[0])};
+    if (v.has_other) x.other = load_term(&p->terms[1], at, n, blocks[1]);
+    compute_block(&v, x, n, codes);
     cast_row(p->type, element_at(p->out, p->type, at), n, codes);
   }
 }
@@ -130,7 +120,7 @@ KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requanti
                                               unsigned char *const *codes) {
   const int64_t size = other_type == DTYPE_F32 || other_type == DTYPE_I32 ? 4 : 1;
   for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
-    requantise_set_channel(&v, p, channel + r);
+    requantise_vectors_set_channel(&v, p, channel + r);
     if (is_plain) v = requantise_plain(v);
     for (int i = 0; i < n; i += 16) {
       __m512 y = v.zero;
@@ -145,7 +135,7 @@ static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel,
                                       const int32_t *sums, const void *const *other,
                                       unsigned char *const *codes) {
   const dtype t = p->terms[1].type;
-  const requantise_vectors v = requantise_vectors_of(p, channel);
+  const requantise_vectors v = requantise_vectors_numbers_of(p, channel);
   if (requantise_is_plain(&v))
     sums_vectors(p, v, true, t, channel, rows, n, sums, other, codes);
   else if (t == DTYPE_U8)
@@ -158,16 +148,10 @@ static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel,
 static void sums_row(const requantise_args *p, int64_t channel, int n, const int32_t *sums,
                      const void *other, unsigned char *codes) {
   float blocks[2][REQUANTISE_TILE], values[REQUANTISE_TILE];
-  affine t[2];
-  for (int k = 0; k < 2; k++) t[k] = affine_of(&p->terms[k], channel);
+  const floats_numbers v = floats_numbers_of(p, channel);
   load_row(COMPUTE_F32, DTYPE_I32, sums, 1, n, blocks[0]);
-  t[0].x = blocks[0];
-  t[1].x = NULL;
-  if (p->terms[1].x) {
-    load_row(COMPUTE_F32, p->terms[1].type, other, 1, n, blocks[1]);
-    t[1].x = blocks[1];
-  }
-  compute_block(p, t, n, values);
+  if (v.has_other) load_row(COMPUTE_F32, p->terms[1].type, other, 1, n, blocks[1]);
+  compute_block(&v, (floats){blocks[0], blocks[1]}, n, values);
   cast_row(p->type, codes, n, values);
 }
 

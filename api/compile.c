@@ -22,9 +22,9 @@ static clave_status find_table(const clave_device *d, compile_options *o) {
     o->tuning = d->set.backends[b]->tuning;
     o->tuned_for = d->tuned_for[b].data;
   }
-  return d && !o->tuning ? INVALID("%s is tuned, which is no OpenCL device, for target 'opencl'",
-                                   d->set.backends[0]->info.name)
-                         : NULL;
+  if (!d || o->tuning || !o->is_opencl) return NULL;
+  return INVALID("%s is tuned, which is no OpenCL device, for target 'opencl'",
+                 d->set.backends[0]->info.name);
 }
 
 /* What goes together. */

@@ -20,22 +20,22 @@
 
 enum { MAX_DEPTH = 16, LEAST_FREE_BYTES = 64 << 20 };
 
-static clave_status make_folder(const char *path) {
-  if (mkdir(path, 0700) == 0 || errno == EEXIST) return NULL;
+static clave_status make_folder(const char *path, unsigned mode) {
+  if (mkdir(path, (mode_t)mode) == 0 || errno == EEXIST) return NULL;
   return file_error(path, errno);
 }
 
-clave_status make_folders(const char *path) {
+clave_status make_folders(const char *path, unsigned mode) {
   char *copy = strdup(path);
   if (!copy) return status_no_memory();
   clave_status st = NULL;
   for (char *p = copy + 1; copy[0] && *p && !st; p++) {
     if (*p != '/') continue;
     *p = '\0';
-    st = make_folder(copy);
+    st = make_folder(copy, mode);
     *p = '/';
   }
-  if (!st) st = make_folder(copy);
+  if (!st) st = make_folder(copy, mode);
   free(copy);
   if (!st && !folder_exists(path)) st = status_new(STATUS_IO, "%s: is not a folder", path);
   return st;

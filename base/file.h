@@ -36,8 +36,9 @@ bool file_writer_replaces(const file_writer *w); /* false: it is written directl
 clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
 void file_writer_destroy(file_writer *w); /* takes NULL */
 
-clave_status make_folders(const char *path)
-    STATUS_CHECK; /* like mkdir -p, mode 0700 for new ones */
+/* Like mkdir -p; the mode of new ones: the user's alone, or what the umask leaves of all. */
+enum { FOLDERS_PRIVATE = 0700, FOLDERS_SHARED = 0777 };
+clave_status make_folders(const char *path, unsigned mode) STATUS_CHECK;
 /* Joins folder and name; a static-size result is not assumed. Caller frees; NULL when memory is
  * out. */
 char *path_join(const char *folder, const char *name);

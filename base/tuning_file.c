@@ -208,7 +208,7 @@ static clave_status merge(tuning *t, const char *path, const char *device) {
 }
 
 clave_status tuning_save(tuning *t, const char *folder, const char *device) {
-  TRY(make_folders(folder));
+  TRY(make_folders(folder, FOLDERS_PRIVATE));
   if (!folder_is_private(folder))
     return INVALID("the folder %s can be written by others or belongs to another user", folder);
   char *path = tuning_path(folder, device), *lock_path = path_join(folder, lock_name);

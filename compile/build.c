@@ -279,7 +279,7 @@ static char *make_build_folder(const compile_options *o, const char *path) {
   text t = {0};
   if (o->keep_build) {
     text_printf(&t, "%s.build", path);
-    clave_status st = t.failed ? status_no_memory() : make_folders(t.data);
+    clave_status st = t.failed ? status_no_memory() : make_folders(t.data, FOLDERS_SHARED);
     if (st) text_free(&t);
     status_free(st);
     return t.data;
@@ -384,7 +384,7 @@ static clave_status write_to(form *f, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project k;
   file_writer *sbom = NULL;
-  TRY(make_folders(folder));
+  TRY(make_folders(folder, FOLDERS_SHARED));
   TRY(check_empty(folder));
   clave_status st = write_form(f, folder, &k);
   if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL, &sbom);

@@ -122,7 +122,7 @@ clave_status project_add_file(project *k, const char *name) {
 static clave_status make_folders_of(char *path) {
   char *slash = strrchr(path, '/');
   *slash = '\0';
-  clave_status st = make_folders(path);
+  clave_status st = make_folders(path, FOLDERS_SHARED);
   *slash = '/';
   return st;
 }

@@ -96,7 +96,7 @@ clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *remove
 }
 
 clave_status cache_open(const char *folder) {
-  TRY(make_folders(folder));
+  TRY(make_folders(folder, FOLDERS_PRIVATE));
   if (!folder_is_private(folder))
     return INVALID("the folder %s can be written by others or belongs to another user", folder);
   return NULL;

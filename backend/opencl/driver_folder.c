@@ -118,7 +118,7 @@ static bool make_locked(const char *parent) {
 }
 
 static bool make_in(const char *parent) {
-  clave_status st = make_folders(parent);
+  clave_status st = make_folders(parent, FOLDERS_PRIVATE);
   bool good = !st && folder_is_private(parent) && folder_takes_code(parent);
   status_free(st);
   file_lock *lock = good ? lock_in(parent, all_lock_name, LOCK_TIMEOUT_MS) : NULL;

@@ -131,8 +131,8 @@ static void test_empty_file_and_link(void **state) {
 static void test_folders_and_locks(void **state) {
   (void)state;
   char *deep = path_join(folder, "x/y/z"), *lock_path = path_join(deep, "lock");
-  assert_null(make_folders(deep));
-  assert_null(make_folders(deep));
+  assert_null(make_folders(deep, FOLDERS_PRIVATE));
+  assert_null(make_folders(deep, FOLDERS_PRIVATE));
   assert_true(folder_is_private(deep));
   (void)chmod(deep, 0777);
   assert_false(folder_is_private(deep));
@@ -142,7 +142,16 @@ static void test_folders_and_locks(void **state) {
   file_lock_release(a);
   assert_true(file_lock_take(lock_path, 0, &b));
   file_lock_release(b);
-  expect_error(make_folders(lock_path), "is not a folder");
+  expect_error(make_folders(lock_path, FOLDERS_SHARED), "is not a folder");
+  char *shared = path_join(folder, "shared");
+  const mode_t mask = umask(022);
+  struct stat s;
+  assert_null(make_folders(shared, FOLDERS_SHARED));
+  assert_int_equal(stat(shared, &s), 0);
+  assert_int_equal(s.st_mode & 0777, 0755);
+  (void)umask(mask);
+  (void)rmdir(shared);
+  free(shared);
   (void)unlink(lock_path);
   const char *const made[] = {"x/y/z", "x/y", "x"};
   for (int i = 0; i < 3; i++) {
@@ -264,7 +273,7 @@ static void test_trees(void **state) {
   assert_true(folder_is_private(tree));
   assert_true(folder_takes_code(tree));
   char *deep = path_join(tree, "a/b"), *link = path_join(deep, "link");
-  assert_null(make_folders(deep));
+  assert_null(make_folders(deep, FOLDERS_PRIVATE));
   make_file(tree, "1");
   make_file(deep, "2");
   make_file(other, "kept");

@@ -292,6 +292,20 @@ def test_bad_arguments(tmp_path, args, code, says):
     assert says in line
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["--arena static", "--bare", "--threads 2", "--threads 0", "--kernel-dir .", "--packed-only", "--march native"],
+)
+def test_what_wants_fixed_sizes_says_so(tmp_path, option):
+    """By its name, with the cure."""
+    line, notes = bad(tmp_path, MNIST, "-o", tmp_path / "m.o", *option.split())
+    name = option if "static" in option else option.split()[0]
+    says = (
+        f"clave: {name} is of programs that are written out as C, and this one carries the runtime; a size of input 'x'"
+    )
+    assert (line, notes) == (f"{says} is open (--dim batch=N fixes it)", [])
+
+
 def usage(args):
     r = command("compile", MNIST, *args)
     assert r.returncode == 2 and r.stdout == ""

@@ -50,7 +50,7 @@ static const quirk quirks[] = {
      .device = "",
      .serial_builds = true,
      .slow_binaries = true,
-     .compiler = "libLLVM libclang",
+     .compiler = "libLLVM libclang-cpp",
      .large_grid = 65535},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */

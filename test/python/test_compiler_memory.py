@@ -10,7 +10,7 @@ MEASURE = """
 import re, sys, numpy, clave
 session = clave.Session(sys.argv[1], device="opencl")
 session.run(numpy.zeros((1, 1, 28, 28), numpy.float32))
-head = r"^[0-9a-f]+-[0-9a-f]+ r-xp .*/lib(?:LLVM|clang).*\\n"
+head = r"^[0-9a-f]+-[0-9a-f]+ r-xp .*/lib(?:LLVM|clang-cpp).*\\n"
 code = re.findall(head + r"Size: +(\\d+) kB\\n(?:\\w+: .*\\n)*?Rss: +(\\d+) kB", open("/proc/self/smaps").read(), re.M)
 print(sum(int(size) for size, _ in code), sum(int(rss) for _, rss in code))
 """

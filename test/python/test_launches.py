@@ -110,18 +110,48 @@ def test_launches_of_a_convolution(stub, tmp_path, device_class):
     assert launches([tmp_path / "conv.clv"], stub, device_class, IMAGE) == [2 if device_class == "cpu" else 1]
 
 
+def ops(build, path, trace, device, *inputs):
+    """Names of the ops that a run has, of a program that was made ready for a device."""
+    command = [build / "clave", "run", path, *inputs, "--device", device, "--profile", trace]
+    subprocess.run(command, check=True, capture_output=True)
+    return [e["name"] for e in json.loads(trace.read_text()) if e.get("cat") == "op"]
+
+
 @pytest.mark.parametrize("device", ["cpu", "opencl"])
 def test_ops_of_a_layer(llamas, build, tmp_path, device):
     """Those that are left of a layer when it is made ready for a device."""
-    counts = []
     np.save(tmp_path / "tokens.npy", np.ones((1, 1), np.int64))
-    for path in (llamas["f32, 1"][0], llamas["f32"][0]):
-        trace = tmp_path / "trace.json"
-        inputs = ("--input", f"tokens={tmp_path / 'tokens.npy'}", "--input", "position=5")
-        command = [build / "clave", "run", path, *inputs, "--device", device, "--profile", trace]
-        subprocess.run(command, check=True, capture_output=True)
-        counts.append(sum(e.get("cat") == "op" for e in json.loads(trace.read_text())))
+    inputs = ("--input", f"tokens={tmp_path / 'tokens.npy'}", "--input", "position=5")
+    counts = [len(ops(build, llamas[n][0], tmp_path / "trace.json", device, *inputs)) for n in ("f32, 1", "f32")]
     assert counts[1] - counts[0] == 2 * MOST
+
+
+class Bottleneck(torch.nn.Module):
+    """A block of ResNet-50, whose residual is a convolution."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        shapes = [(channels, width, 1, 1, 0), (width, width, 3, stride, 1), (width, 4 * width, 1, 1, 0)]
+        shapes.append((channels, 4 * width, 1, stride, 0))
+        self.convs = torch.nn.ModuleList(torch.nn.Conv2d(*s, bias=False) for s in shapes)
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(s[1]) for s in shapes)
+
+    def forward(self, x):
+        layers = [lambda y, c=c, n=n: n(c(y)) for c, n in zip(self.convs, self.norms, strict=True)]
+        first, second, third, beside = layers
+        return torch.relu(third(torch.relu(second(torch.relu(first(x))))) + beside(x))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=pytest.mark.by_turn(6))])
+def test_ops_of_a_residual_block(build, tmp_path, device):
+    """Its convolutions, and no norm, activation or sum of its own."""
+    torch.manual_seed(0)
+    block, x = Bottleneck(12, 8, 2), torch.randn(1, 12, 9, 9)
+    block(torch.randn(4, 12, 9, 9))  # norms that change something
+    clave.export(block.eval(), (x,)).save(tmp_path / "m.clv")
+    np.save(tmp_path / "x.npy", x.numpy())
+    made = ops(build, tmp_path / "m.clv", tmp_path / "trace.json", device, "--input", f"x={tmp_path / 'x.npy'}")
+    assert made == ["conv"] * 4
 
 
 @pytest.mark.by_turn(11)

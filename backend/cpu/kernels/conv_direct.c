@@ -156,12 +156,13 @@ static bool is_empty(const direct *t) {
 static void find_offsets(direct *t) {
   const conv_args *p = t->p;
   int64_t tap[CONV_DIMS];
-  for (int64_t i = 0; i < t->k; i++) {
-    split_tap(&t->part, i % t->taps, tap);
-    int64_t at = i / t->taps * t->depth_step;
+  for (int64_t i = 0; i < least(t->taps, t->k); i++) {
+    split_tap(&t->part, i, tap);
+    int64_t at = 0;
     for (int d = 0; d < CONV_DIMS; d++) at += tap[d] * p->dims[d].dilation * t->steps[d];
     t->offsets[i] = at;
   }
+  for (int64_t i = t->taps; i < t->k; i++) t->offsets[i] = t->offsets[i - t->taps] + t->depth_step;
 }
 
 /* n words of two rows, whose elements are `step` apart. */

@@ -23,6 +23,7 @@
 #ifndef CELLS
 #define CELLS 64 /* the most positions of a work-item, a multiple of 16 */
 #endif
+#define AHEAD 16 /* taps that weights are asked for ahead of their use */
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 
 /* How inputs and outputs lie; steps are in elements of x. */
@@ -46,6 +47,8 @@ static inline void sum_taps(floatw sums[M][2], __global const float *x,
       __global const float *in = x + i * p->tap_row;
       for (int j = 0; j < taps_x; j++, in += p->tap_column, weight += COLUMNS) {
         const floatw low = LOADWF(B_TYPE, weight), high = LOADWF(B_TYPE, weight + WIDTH);
+        ASK_FOR(weight + AHEAD * COLUMNS);
+        if (sizeof *weight == 4) ASK_FOR(weight + AHEAD * COLUMNS + WIDTH);
 #pragma unroll
         for (int m = 0; m < M; m++) {
           const floatw v = (floatw)in[m * column];

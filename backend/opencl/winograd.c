@@ -39,7 +39,8 @@ static int64_t tiles_of_part(const device_traits *d, const tiling *t) {
                 items = ceil_div(ITEMS_EACH * (int64_t)d->compute_units, t->panels * t->f->groups);
   int64_t most = max_i64(ceil_div(tiles, items), gemm_panel_rows(d));
   most = min_i64(most, min_i64(fit, MOST_PART));
-  return most < 2 ? 0 : ceil_div(ceil_div(tiles, ceil_div(tiles, most)), 2) * 2;
+  if (fit < gemm_panel_rows(d)) return 0;
+  return ceil_div(ceil_div(tiles, ceil_div(tiles, most)), 2) * 2;
 }
 
 /* Channels of a factor begin in different lines of a cache's sets. On CPUs a tile more may be

@@ -18,7 +18,7 @@ enum {
   BLOCK_KEYS = 128,
   BLOCK_SIZE = 64, /* of head_dim: additions in a row; sums of blocks keep rounding errors small */
   COLUMNS = ROW_BLOCK / PANEL_TILE, /* of queries that are transposed at once */
-  MOST_PANELS = 8,                  /* of a task */
+  MOST_PANELS = 16,                 /* of a task */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 

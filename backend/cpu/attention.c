@@ -2,6 +2,7 @@
 #include "ops/attention.h"
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "cpu_ops.h"
 
 static attention_sizes sizes_of(const attention_form *f) {
@@ -27,6 +28,8 @@ clave_status cpu_attention(cpu_recorder *r, const node *n) {
                          .scale = f.scale,
                          .masked = f.masked};
   if (f.mask) args.mask = cpu_view(r, f.mask, &f.mask_view);
+  args.rounds = cpu_is_fast(r) && pairs_are_fast() && attention_rounds(&args);
+  cpu_rounds(r, args.rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   return cpu_launch(r, attention, &args);
 }
 

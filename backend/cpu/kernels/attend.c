@@ -322,6 +322,8 @@ static bool has_panels(const attention *p) {
          p->sizes.n_keys > 0 && p->sizes.v_dim > 0;
 }
 
+bool attend_rounds(const attention *p) { return has_panels(p) && p->sizes.head_dim % 2 == 0; }
+
 /* A piece of fewer queries may have no panels: then it has few rows, or one query. */
 size_t attend_scratch(const kernel_context *ctx, const attention *p) {
   const bool panels = has_panels(p);

@@ -6,6 +6,8 @@
 
 /* Takes no less memory for more queries or keys. */
 size_t attend_scratch(const kernel_context *ctx, const attention *p);
+/* Whether `rounds` matters, on some processor. */
+bool attend_rounds(const attention *p);
 void attend_heads(const kernel_context *ctx, const attention *p, char *scratch);
 
 #endif

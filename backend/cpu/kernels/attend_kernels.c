@@ -87,49 +87,19 @@ TARGET_AVX2 static void multiply_avx2(int lanes, const panel_product *t) {
         tile_avx2(lanes, t, row, half, 1, t->a_k);
 }
 
-/* halves: of the lanes. */
-TARGET_AVX512 KERNEL_INLINE void tile_avx512(int halves, const panel_product *t, int64_t row,
-                                             int64_t a_row, int64_t a_k) {
-  const int lanes = halves * PANEL_HALF;
-  const float *a = t->a + row * a_row, *b = t->b;
-  __m512 acc[PANEL_TILE][2], x[2];
-#pragma GCC unroll 8
-  for (int i = 0; i < PANEL_TILE; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
-  for (int64_t k = 0; k < t->k; k++, b += lanes) {
-#pragma GCC unroll 2
-    for (int h = 0; h < halves; h++) x[h] = _mm512_loadu_ps(b + h * PANEL_HALF);
-#pragma GCC unroll 8
-    for (int i = 0; i < PANEL_TILE; i++)
-#pragma GCC unroll 2
-      for (int h = 0; h < halves; h++)
-        acc[i][h] = _mm512_fmadd_ps(_mm512_set1_ps(a[i * a_row + k * a_k]), x[h], acc[i][h]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < PANEL_TILE; i++)
-#pragma GCC unroll 2
-    for (int h = 0; h < halves; h++) {
-      float *c = t->c + (row + i) * lanes + h * PANEL_HALF;
-      if (t->fade)
-        acc[i][h] = _mm512_fmadd_ps(_mm512_loadu_ps(t->fade + h * PANEL_HALF), _mm512_loadu_ps(c),
-                                    acc[i][h]);
-      _mm512_storeu_ps(c, acc[i][h]);
-    }
-}
+#define TILE_SET TILE_AVX512
+#include "backend/cpu/kernels/tile_vectors.h"
+#define PANELS_ONE tile_avx512
+#define PANELS_ALL tiles_avx512
+#define PANELS_RUN multiply_avx512
+#include "backend/cpu/kernels/attend_tiles.h"
 
-TARGET_AVX512 KERNEL_INLINE void tiles_avx512(int halves, const panel_product *t) {
-  for (int64_t row = 0; row < t->rows; row += PANEL_TILE)
-    if (t->a_k == 1)
-      tile_avx512(halves, t, row, t->a_row, 1);
-    else
-      tile_avx512(halves, t, row, 1, t->a_k);
-}
-
-TARGET_AVX512 static void multiply_avx512(int lanes, const panel_product *t) {
-  if (lanes == PANEL_HALF)
-    tiles_avx512(1, t);
-  else
-    tiles_avx512(2, t);
-}
+#define TILE_SET TILE_AVX512_PAIRS
+#include "backend/cpu/kernels/tile_vectors.h"
+#define PANELS_ONE tile_pairs
+#define PANELS_ALL tiles_pairs
+#define PANELS_RUN multiply_pairs
+#include "backend/cpu/kernels/attend_tiles.h"
 #endif
 
 /* ---------------------------------------------------------------- exponentials */
@@ -211,8 +181,10 @@ TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
 
 panel_kernels choose_panel_kernels(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512()) return (panel_kernels){multiply_avx512, soften_avx512, cap_avx512};
-  if (cpu_has_avx2()) return (panel_kernels){multiply_avx2, soften_avx2, cap_avx2};
+  if (cpu_has_avx512_bf16())
+    return (panel_kernels){multiply_avx512, multiply_pairs, soften_avx512, cap_avx512};
+  if (cpu_has_avx512()) return (panel_kernels){multiply_avx512, NULL, soften_avx512, cap_avx512};
+  if (cpu_has_avx2()) return (panel_kernels){multiply_avx2, NULL, soften_avx2, cap_avx2};
 #endif
-  return (panel_kernels){multiply_portable, soften_portable, cap_portable};
+  return (panel_kernels){multiply_portable, NULL, soften_portable, cap_portable};
 }

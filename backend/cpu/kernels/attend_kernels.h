@@ -25,6 +25,8 @@ typedef struct panel_sums {
 
 typedef struct panel_kernels {
   void (*multiply)(int lanes, const panel_product *t);
+  /* The same where a and b are words of pairs.h, whose number k is; NULL: no faster here. */
+  void (*multiply_pairs)(int lanes, const panel_product *t);
   /* Scores (n, lanes) of further keys become exponentials relative to the largest so far. A lane
    * with a NaN is NaN from then on. */
   void (*soften)(int lanes, int64_t n, float *scores, panel_sums *s);

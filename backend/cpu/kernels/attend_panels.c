@@ -11,13 +11,14 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
   BLOCK_KEYS = 128,
   BLOCK_SIZE = 64, /* of head_dim: additions in a row; sums of blocks keep rounding errors small */
   COLUMNS = ROW_BLOCK / PANEL_TILE, /* of queries that are transposed at once */
-  MOST_PANELS = 8,                  /* of a task */
+  MOST_PANELS = 16,                 /* of a task */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
@@ -29,6 +30,7 @@ typedef struct plan {
   int64_t panels_per_task, tasks_per_pair;
   int64_t q_width, v_width; /* head_dim, v_dim, up to multiples of PANEL_TILE */
   int64_t block;            /* keys, a multiple of PANEL_TILE */
+  bool pairs;               /* products are of words of pairs.h */
   int64_t n_tasks, work;    /* as run_slots wants them */
   size_t scratch_size;
 } plan;
@@ -40,7 +42,7 @@ typedef struct panel {
   int lanes;
   int64_t from, to;         /* keys that one of them may see */
   int64_t all_from, all_to; /* that each of them may see */
-  float *q;                 /* (q_width, lanes), scaled */
+  float *q;                 /* (q_width, lanes), scaled; words (q_width / 2, lanes) */
   float *sums;              /* (v_width, lanes) */
 } panel;
 
@@ -53,7 +55,11 @@ typedef struct work {
   float *scores;       /* (block, PANEL_LANES) */
   float *keys;         /* (block, head_dim) */
   float *values;       /* (block, v_width) */
-  int64_t at, n_keys;  /* the block's keys */
+  /* Words, with `pairs`: */
+  uint32_t *key_words;   /* (block, head_dim / 2) */
+  uint32_t *value_words; /* (block / 2, v_width) */
+  uint32_t *score_words; /* (block / 2, PANEL_LANES) */
+  int64_t at, n_keys;    /* the block's keys */
 } work;
 
 /* ---------------------------------------------------------------- queries */
@@ -107,6 +113,12 @@ static void find_lanes(const attention *p, const ktensor *x, const panel *t, int
   for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(p, x, &t->rows[l + i]);
 }
 
+/* Words of neighbouring rows of x (rows, width), which may be `to`. */
+static void join_rows(const float *x, int64_t rows, int64_t width, uint32_t *to) {
+  for (int64_t i = 0; i < rows; i += 2, x += 2 * width, to += width)
+    pairs_join(x, i + 1 < rows ? x + width : NULL, width, to);
+}
+
 static void begin_panel(const plan *s, panel *t) {
   const int64_t n = s->p->sizes.head_dim;
   int64_t at[PANEL_TILE];
@@ -114,6 +126,7 @@ static void begin_panel(const plan *s, panel *t) {
     find_lanes(s->p, s->p->q, t, l, at);
     for (int64_t d = 0; d < n; d += COLUMNS) load_lanes(s->p, t, at, l, d, least(COLUMNS, n - d));
   }
+  if (s->pairs) join_rows(t->q, n, t->lanes, (uint32_t *)t->q);
   memset(t->sums, 0, (size_t)(s->v_width * t->lanes) * sizeof(float));
   for (int l = 0; l < t->lanes; l++) {
     t->state.largest[l] = -INFINITY;
@@ -162,6 +175,9 @@ static void fill_block(work *w, int64_t at) {
   const int64_t more = round_up(w->n_keys, PANEL_TILE) - w->n_keys;
   fill_rows(&w->k, at, w->n_keys, more, s->p->sizes.head_dim, w->keys);
   fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
+  if (!s->pairs) return;
+  pairs_round(w->keys, (w->n_keys + more) * s->p->sizes.head_dim / 2, w->key_words);
+  join_rows(w->values, w->n_keys, s->v_width, w->value_words);
 }
 
 /* Asks for rows [j, end). */
@@ -192,20 +208,29 @@ typedef struct span {
   int64_t from, to;
 } span;
 
+static void multiply(const work *w, const panel *t, const panel_product *p) {
+  const panel_kernels *kernels = &w->s->kernels;
+  (w->s->pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
+}
+
 /* Scores of the span's keys, from the first of a tile on. */
 static void score_keys(const work *w, const panel *t, span keys) {
-  const int64_t size = w->s->p->sizes.head_dim, n = round_up(keys.to - keys.from, PANEL_TILE);
+  const bool pairs = w->s->pairs;
+  const int64_t size = w->s->p->sizes.head_dim / (pairs ? 2 : 1),
+                n = round_up(keys.to - keys.from, PANEL_TILE);
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;
   for (int64_t d = 0; d == 0 || d < size; d += BLOCK_SIZE)
-    w->s->kernels.multiply(t->lanes, &(panel_product){.rows = n,
-                                                      .k = least(BLOCK_SIZE, size - d),
-                                                      .a = w->keys + keys.from * size + d,
-                                                      .a_row = size,
-                                                      .a_k = 1,
-                                                      .b = t->q + d * t->lanes,
-                                                      .c = w->scores,
-                                                      .fade = d > 0 ? ones : NULL});
+    multiply(w, t,
+             &(panel_product){
+                 .rows = n,
+                 .k = least(BLOCK_SIZE, size - d),
+                 .a = (pairs ? (const float *)w->key_words : w->keys) + keys.from * size + d,
+                 .a_row = size,
+                 .a_k = 1,
+                 .b = t->q + d * t->lanes,
+                 .c = w->scores,
+                 .fade = d > 0 ? ones : NULL});
 }
 
 /* A float mask is added; where a BOOL one is false the score becomes `masked`. */
@@ -247,12 +272,14 @@ static bool all_finite(int64_t n, const float *x) {
   return largest < NOT_FINITE;
 }
 
-/* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. */
+/* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. The last pair
+ * may have one that no lane sees. */
 static bool hides_infinite(const work *w, const panel *t, span keys) {
   const int64_t width = w->s->v_width, first = least(t->all_from - w->at, keys.to),
-                last = larger(t->all_to - w->at, keys.from);
+                last = larger(t->all_to - w->at, keys.from),
+                end = w->s->pairs ? least(round_up(keys.to, 2), w->n_keys) : keys.to;
   return !all_finite((first - keys.from) * width, w->values + keys.from * width) ||
-         !all_finite((keys.to - last) * width, w->values + last * width);
+         !all_finite((end - last) * width, w->values + last * width);
 }
 
 /* As sum_values, of what each lane sees alone. */
@@ -271,15 +298,19 @@ static void sum_seen_values(const work *w, panel *t, span keys) {
 }
 
 static void sum_values(const work *w, panel *t, span keys) {
-  const int64_t width = w->s->v_width;
-  w->s->kernels.multiply(t->lanes, &(panel_product){.rows = width,
-                                                    .k = keys.to - keys.from,
-                                                    .a = w->values + keys.from * width,
-                                                    .a_row = 1,
-                                                    .a_k = width,
-                                                    .b = w->scores,
-                                                    .c = t->sums,
-                                                    .fade = t->state.fade});
+  const bool pairs = w->s->pairs;
+  const int64_t width = w->s->v_width, n = keys.to - keys.from;
+  if (pairs) join_rows(w->scores, n, t->lanes, w->score_words);
+  multiply(w, t,
+           &(panel_product){.rows = width,
+                            .k = pairs ? pairs_of(n) : n,
+                            .a = pairs ? (const float *)w->value_words + keys.from / 2 * width
+                                       : w->values + keys.from * width,
+                            .a_row = 1,
+                            .a_k = width,
+                            .b = pairs ? (const float *)w->score_words : w->scores,
+                            .c = t->sums,
+                            .fade = t->state.fade});
 }
 
 static void attend_block(const work *w, panel *t) {
@@ -306,8 +337,11 @@ static size_t panel_bytes(const plan *s) {
   return sizeof(panel) + (size_t)((s->q_width + s->v_width) * PANEL_LANES) * sizeof(float);
 }
 
+/* Of a block: scores, keys and values; words are half as many. Processors with and without them
+ * take the same. */
 static size_t block_bytes(const plan *s) {
-  return (size_t)(s->block * (PANEL_LANES + s->p->sizes.head_dim + s->v_width)) * sizeof(float);
+  const int64_t n = s->block * (PANEL_LANES + s->p->sizes.head_dim + s->v_width);
+  return (size_t)(s->p->rounds ? n + n / 2 : n) * sizeof(float);
 }
 
 static work begin_task(const plan *s, int64_t task, char *scratch) {
@@ -334,6 +368,9 @@ static work begin_task(const plan *s, int64_t task, char *scratch) {
   w.scores = memory;
   w.keys = w.scores + s->block * PANEL_LANES;
   w.values = w.keys + s->block * size;
+  w.key_words = (uint32_t *)(w.values + s->block * s->v_width);
+  w.value_words = w.key_words + s->block * size / 2;
+  w.score_words = w.value_words + s->block / 2 * s->v_width;
   return w;
 }
 
@@ -358,6 +395,7 @@ static plan make_plan(const kernel_context *ctx, const attention *p) {
             .q_width = round_up(n->head_dim, PANEL_TILE),
             .v_width = round_up(n->v_dim, PANEL_TILE),
             .block = least(BLOCK_KEYS, round_up(n->n_keys, PANEL_TILE))};
+  s.pairs = p->rounds && s.kernels.multiply_pairs;
   s.panels = (s.rows + PANEL_LANES - 1) / PANEL_LANES;
   s.panels_per_task = least(larger(pairs * s.panels / larger(ctx->n_threads, 1), 1), MOST_PANELS);
   s.tasks_per_pair = (s.panels + s.panels_per_task - 1) / s.panels_per_task;

@@ -22,6 +22,7 @@ typedef struct attention {
   bool causal;              /* query i sees keys <= before + i ... */
   int64_t before, window;   /* ... and of these the last `window`; 0: all */
   double scale, softcap, masked;
+  bool rounds; /* what is multiplied, to BF16, where that is faster: attend_rounds */
   float empty; /* 0 or NaN: the weights of a query whose scores are all -inf */
 } attention;
 

@@ -20,7 +20,13 @@ static attention whole(const attention_args *p) {
                      .causal = p->causal,
                      .scale = p->scale,
                      .masked = p->masked,
+                     .rounds = p->rounds,
                      .empty = p->empty_nan ? NAN : 0};
+}
+
+bool attention_rounds(const attention_args *p) {
+  const attention a = whole(p);
+  return attend_rounds(&a);
 }
 
 static size_t attention_scratch(const kernel_context *ctx, const void *args) {

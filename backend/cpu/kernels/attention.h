@@ -12,9 +12,11 @@ typedef struct attention_args {
   attention_sizes sizes;
   bool causal;          /* query i sees the keys up to i */
   bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
+  bool rounds;          /* q, k, weights and v to BF16, where attention_rounds and faster */
   double scale, masked; /* masked: the score of a key that a BOOL mask hides */
 } attention_args;
 KERNEL(attention, attention_args);
+bool attention_rounds(const attention_args *p);
 
 /* New row i becomes row (position + i) mod n_keys of k and v, which are caches of n_keys rows. The
  * query of position p sees the keys of (p - window, p], or of [0, p] where window is 0. Stores and

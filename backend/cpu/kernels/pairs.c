@@ -123,9 +123,12 @@ void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, in
 static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_t n, uint32_t *to) {
   float x[2 * SOME];
   int64_t k = 2 * word, kn = least(2 * n, s->k - k);
-  load_row(COMPUTE_F32, s->type,
-           element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride), s->k_stride, kn,
-           x);
+  const void *from = element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride);
+  if (s->type == DTYPE_F32 && s->k_stride == 1 && kn == 2 * n) {
+    pairs_round(from, n, to);
+    return;
+  }
+  load_row(COMPUTE_F32, s->type, from, s->k_stride, kn, x);
   if (kn < 2 * n) x[kn] = 0;
   pairs_round(x, n, to);
 }

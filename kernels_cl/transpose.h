@@ -1,4 +1,5 @@
-/* Transposition of 16 vectors of 16 lanes, in registers: of floats unless LANES16 is another type. */
+/* Transposition of 16 vectors of 16 lanes, in registers: of floats unless LANES16 is another type.
+ */
 #ifndef TRANSPOSE_H
 #define TRANSPOSE_H
 #ifndef LANES16

@@ -2,27 +2,36 @@
  * j]) v[b, g, j]
  *
  * Heads h of q share head g = h / share of k and v; their queries together are the rows r = (h %
- * share) * n_queries + i of g. A work-item takes W rows of one g, a SPLIT of the keys, and V_MAX
+ * share) * n_queries + i of g. A work-item takes ROWS rows of one g, a SPLIT of the keys, and V_MAX
  * columns of v; it walks the keys KEYS at a time and keeps per row the running maximum, the sum of
  * exponentials and the sum of weighted values (Dao et al.). Lanes beyond the last row repeat it and
  * are not stored. attention_row.cl does the same for fewer rows (decoding). Q_MAX: head_dim up to
  * it, the queries are kept in private memory; 0: any, read again each time. Private layout: lane =
- * row, one vector per column. */
+ * row, PARTS vectors per column. */
 #include "attention.h"
+#define PARTS (ROWS / W)
+#define EACH_PART _Pragma("unroll") for (int r = 0; r < PARTS; r++)
 #ifndef KEYS
 #define KEYS 8
 #endif
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
 
-/* KEYS keys and values lie as the compute type in private memory, so that they become so once, not
- * for each column anew, and column i of row j is where the compiler knows it to be. */
-#define TILED (W > 1 && Q_MAX > 0)
+/* KEYS keys and values that are no floats lie as such in private memory, so that they become so
+ * once, not for each column anew. */
+#define TILED (W > 1 && Q_MAX > 0 && !IS_F32(KEY_TYPE))
 #if TILED
 typedef const real *tile_pointer;
 #define KEY(p, at, j, width, i) (realw)((p)[(j) * (width) + (i)])
 #else
 typedef key_pointer tile_pointer;
-#define KEY(p, at, j, width, i) (realw) LOAD(KEY_TYPE, p, (at)[j] + (i))
+#define KEY(p, at, j, width, i) (realw) LOAD(KEY_TYPE, (p) + (at)[j], i)
+#endif
+
+#if W > 1
+#define LANES16 realw
+#include "transpose.h"
+DEFINE_SOME(X_TYPE)
+DEFINE_KEEP(X_TYPE)
 #endif
 
 #if W == 1
@@ -33,7 +42,7 @@ typedef key_pointer tile_pointer;
 #define FROM_LANES(lanes) vload16(0, lanes)
 #endif
 
-/* Column d of the W rows, times the scale: a score then overflows only where it is too large. */
+/* Column d of W rows, times the scale: a score then overflows only where it is too large. */
 static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, real scale) {
   real lanes[W];
   for (int l = 0; l < W; l++) lanes[l] = LOAD(X_TYPE, q, rows[l] + d) * scale;
@@ -41,10 +50,28 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, rea
 }
 
 #if Q_MAX > 0
-#define QUERY(d) query[d]
+#define QUERY(d, r) query[d][r]
 #else
-#define QUERY(d) gather_rows(q, q_rows, d, scale)
+#define QUERY(d, r) gather_rows(q, q_rows + (r)*W, d, scale)
 #endif
+
+/* All columns of the rows. */
+static inline void fill_query(realw query[][PARTS], x_pointer q, const index_t *rows, index_t n,
+                              real scale) {
+  for (int r = 0; r < PARTS; r++) {
+#if W > 1
+    for (index_t d = 0; d < n; d += W) {
+      realw some[W];
+      for (int l = 0; l < W; l++)
+        some[l] = LOAD_SOME(X_TYPE, q + rows[r * W + l] + d, n - d) * scale;
+      transpose_16(some);
+      for (int i = 0; i < W && d + i < n; i++) query[d + i][r] = some[i];
+    }
+#else
+    for (index_t d = 0; d < n; d++) query[d][r] = gather_rows(q, rows, d, scale);
+#endif
+  }
+}
 
 #if TILED
 /* The first n columns of the rows at from + at[j]. */
@@ -64,99 +91,127 @@ static inline void fill_tile(real *tile, int width, key_pointer from, const inde
 #define TILE(name, width, from, at, n) const tile_pointer name = from
 #endif
 
-/* scores[j] = the W rows, scaled, times the key at keys + key_at[j]. */
-static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows,
-                              const realw *query, tile_pointer keys, const index_t key_at[KEYS],
-                              index_t head_dim, real scale) {
-  EACH_KEY scores[j] = (realw)0;
+/* scores[j] = the rows, scaled, times the key at keys + key_at[j]. */
+static inline void score_keys(realw scores[KEYS][PARTS], x_pointer q, const index_t *q_rows,
+                              const realw query[][PARTS], tile_pointer keys,
+                              const index_t key_at[KEYS], index_t head_dim, real scale) {
+  EACH_KEY EACH_PART scores[j][r] = (realw)0;
   for (index_t from = 0; from < head_dim; from += BLOCK) {
     const index_t end = min(from + BLOCK, head_dim);
-    realw sums[KEYS];
-    EACH_KEY sums[j] = (realw)0;
+    realw sums[KEYS][PARTS];
+    EACH_KEY EACH_PART sums[j][r] = (realw)0;
     for (index_t d = from; d < end; d++) {
-      const realw value = QUERY(d);
-      EACH_KEY sums[j] = fma(value, KEY(keys, key_at, j, Q_MAX, d), sums[j]);
+      realw value[PARTS];
+      EACH_PART value[r] = QUERY(d, r);
+      EACH_KEY {
+        const realw key = KEY(keys, key_at, j, Q_MAX, d);
+        EACH_PART sums[j][r] = fma(value[r], key, sums[j][r]);
+      }
     }
-    EACH_KEY scores[j] += sums[j];
+    EACH_KEY EACH_PART scores[j][r] += sums[j][r];
   }
 }
 
-/* The scores of key j after mask and hiding; at: of the key in a row of the mask. */
+/* The scores of key j in W lanes from `first` on after mask and hiding; at: of the key in a row of
+ * the mask; alike: all rows have that of the first. */
 static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) * mask,
-                               const some_rows *rows, index_t at, index_t j, index_t window,
-                               real masked) {
+                               const some_rows *rows, int first, bool alike, index_t at, index_t j,
+                               index_t window, real masked) {
 #if MASK || CAUSAL
-  if (!MASK && !is_hidden(j, rows->least, window) && !is_hidden(j, rows->most, window))
-    return score;
+  const bool seen = !is_hidden(j, rows->least, window) && !is_hidden(j, rows->most, window);
+  if (!MASK && seen) return score;
+  if (MASK && seen && alike) return MASK_ALL(score, mask, rows->mask[0] + at, masked);
   real lanes[W];
   TO_LANES(score, lanes);
   for (int l = 0; l < W; l++)
-    lanes[l] = is_hidden(j, rows->last[l], window)
+    lanes[l] = is_hidden(j, rows->last[first + l], window)
                    ? (real)(-INFINITY)
-                   : mask_one(lanes[l], mask, rows->mask[l] + at, masked);
+                   : mask_one(lanes[l], mask, rows->mask[first + l] + at, masked);
   return FROM_LANES(lanes);
 #else
   return score;
 #endif
 }
 
-/* Scores become exponentials relative to the new maximum. Returns what the sums so far shrink by.
- */
-static inline realw soften(realw p[KEYS], realw *largest, realw *total) {
-  realw highest = *largest, block = (realw)0;
-  EACH_KEY highest = larger(highest, p[j]);
-  const realw base = FINITE(realw, highest), fade = exp(*largest - base);
-  EACH_KEY {
-    p[j] = exp(p[j] - base);
-    block += p[j];
+/* Scores become exponentials relative to the new maxima, which pass over NaN, as their exponentials
+ * do not. fade: what the sums so far shrink by. */
+static inline void soften(realw p[KEYS][PARTS], realw largest[PARTS], realw total[PARTS],
+                          realw fade[PARTS]) {
+  EACH_PART {
+    realw highest = largest[r], block = (realw)0;
+    EACH_KEY highest = p[j][r] > highest ? p[j][r] : highest;
+    const realw base = FINITE(realw, highest);
+    fade[r] = exp_of_negative(largest[r] - base);
+    EACH_KEY {
+      p[j][r] = exp_of_negative(p[j][r] - base);
+      block += p[j][r];
+    }
+    largest[r] = highest;
+    total[r] = total[r] * fade[r] + block;
   }
-  *largest = highest;
-  *total = *total * fade + block;
-  return fade;
 }
 
 /* Of the first n keys: behind the last one a weight is 0, and times an infinite value NaN. */
-static inline void add_values(realw *sums, const realw p[KEYS], realw fade, tile_pointer values,
+static inline void add_values(realw sums[][PARTS], const realw p[KEYS][PARTS],
+                              const realw fade[PARTS], tile_pointer values,
                               const index_t value_at[KEYS], index_t n, index_t columns) {
   for (index_t d = 0; d < columns && n >= KEYS; d++) {
-    realw sum = sums[d] * fade;
-    EACH_KEY sum = fma(p[j], KEY(values, value_at, j, V_MAX, d), sum);
-    sums[d] = sum;
+    realw sum[PARTS];
+    EACH_PART sum[r] = sums[d][r] * fade[r];
+    EACH_KEY {
+      const realw value = KEY(values, value_at, j, V_MAX, d);
+      EACH_PART sum[r] = fma(p[j][r], value, sum[r]);
+    }
+    EACH_PART sums[d][r] = sum[r];
   }
   for (index_t d = 0; d < columns && n < KEYS; d++) {
-    realw sum = sums[d] * fade;
-    EACH_KEY if (j < n) sum = fma(p[j], KEY(values, value_at, j, V_MAX, d), sum);
-    sums[d] = sum;
+    EACH_PART {
+      realw sum = sums[d][r] * fade[r];
+      EACH_KEY if (j < n) sum = fma(p[j][r], KEY(values, value_at, j, V_MAX, d), sum);
+      sums[d][r] = sum;
+    }
   }
 }
 
 /* Lane l of each vector d is column d of row l in out, whose rows are `step` apart. */
 static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *rows, index_t step,
-                              const realw *sums, index_t columns, const realw total) {
-  const realw inverse = INVERSE(realw, total);
-  for (index_t d = 0; d < columns; d++) {
-    real lanes[W];
-    TO_LANES(sums[d] * inverse, lanes);
-    for (int l = rows->begin; l < rows->n; l++)
-      STORE(X_TYPE, out, rows->out[l] * step + d, lanes[l]);
+                              const realw sums[][PARTS], index_t columns,
+                              const realw total[PARTS]) {
+  for (int r = 0; r < PARTS; r++) {
+    const realw inverse = INVERSE(realw, total[r]);
+    const int begin = max(rows->begin - r * W, 0), end = min(rows->n - r * W, W);
+    for (index_t d = 0; d < columns; d += W) {
+      realw some[W];
+      for (int i = 0; i < W; i++) some[i] = sums[min(d + i, columns - 1)][r] * inverse;
+#if W > 1
+      transpose_16(some);
+#endif
+      for (int l = begin; l < end; l++)
+        STORE_SOME(X_TYPE, out + rows->out[r * W + l] * step + d, columns - d, some[l]);
+    }
   }
 }
 
 /* The same of unfinished sums, in rows that follow one another. */
 static inline void store_parts(__global real *parts, index_t step, const some_rows *rows,
-                               const realw *sums, index_t columns) {
-  for (index_t d = 0; d < columns; d++) {
-    real lanes[W];
-    TO_LANES(sums[d], lanes);
-    for (int l = rows->begin; l < rows->n; l++) parts[l * step + d] = lanes[l];
-  }
+                               const realw sums[][PARTS], index_t columns) {
+  for (index_t d = 0; d < columns; d++)
+    for (int r = 0; r < PARTS; r++) {
+      real lanes[W];
+      TO_LANES(sums[d][r], lanes);
+      for (int l = max(rows->begin - r * W, 0); l < min(rows->n - r * W, W); l++)
+        parts[(r * W + l) * step + d] = lanes[l];
+    }
 }
 
 /* The sums of a split, and where their columns begin the maxima and totals. */
 static inline void store_split(__global real *parts, const some_rows *rows, index_t v_dim,
-                               index_t column, index_t columns, const realw *sums,
-                               const realw largest, const realw total, bool is_empty) {
-  const realw ends[2] = {largest, total};
+                               index_t column, index_t columns, const realw sums[][PARTS],
+                               const realw largest[PARTS], const realw total[PARTS],
+                               bool is_empty) {
+  realw ends[2][PARTS];
+  EACH_PART ends[0][r] = largest[r];
+  EACH_PART ends[1][r] = total[r];
   if (!is_empty) store_parts(parts + column, v_dim + 2, rows, sums, columns);
   if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows, ends, 2);
 }
@@ -170,25 +225,29 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
   key_pointer keys = k + k_offset + group_offset(here, batch_dims, k_strides);
   key_pointer values = v + v_offset + group_offset(here, batch_dims, v_strides) + column;
   const index_t columns = min(v_dim - column, (index_t)V_MAX);
-  realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
-  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows->q, d, scale);
-  for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
+  const bool alike = mask_strides.s0 == 0 && mask_strides.s1 == 0;
+  realw query[Q_MAX + 1][PARTS], sums[V_MAX][PARTS], largest[PARTS], total[PARTS];
+  if (Q_MAX > 0) fill_query(query, q, rows->q, head_dim, scale);
+  EACH_PART largest[r] = (realw)(-INFINITY);
+  EACH_PART total[r] = (realw)0;
+  for (index_t d = 0; d < columns; d++) EACH_PART sums[d][r] = (realw)0;
   for (index_t from = span.begin; from < span.end; from += KEYS) {
     index_t at[KEYS], key_at[KEYS], value_at[KEYS];
     ROWS_OF_KEYS(at, seen, from, span.end, KEYS, n_keys);
     EACH_KEY key_at[j] = at[j] * k_strides.s0;
     EACH_KEY value_at[j] = at[j] * v_strides.s0;
-    realw p[KEYS];
+    realw p[KEYS][PARTS], fade[PARTS];
     TILE(key_tile, Q_MAX, keys, key_at, head_dim);
     TILE(value_tile, V_MAX, values, value_at, columns);
     score_keys(p, q, rows->q, query, key_tile, key_at, head_dim, scale);
-    EACH_KEY {
-      const realw score = CAP(p[j] * FACTOR(k_scale, at[j]));
-      p[j] = mask_score(score, mask, rows, at[j] * mask_step, from + j, window, masked);
-      if (from + j >= span.end) p[j] = (realw)(-INFINITY);
+    EACH_KEY EACH_PART {
+      const realw score = CAP(p[j][r] * FACTOR(k_scale, at[j]));
+      p[j][r] =
+          mask_score(score, mask, rows, r * W, alike, at[j] * mask_step, from + j, window, masked);
+      if (from + j >= span.end) p[j][r] = (realw)(-INFINITY);
     }
-    const realw fade = soften(p, &largest, &total);
-    if (SCALED) EACH_KEY p[j] *= FACTOR(v_scale, at[j]);
+    soften(p, largest, total, fade);
+    if (SCALED) EACH_KEY EACH_PART p[j][r] *= FACTOR(v_scale, at[j]);
     add_values(sums, p, fade, value_tile, value_at, span.end - from, columns);
   }
 #if SPLIT

@@ -82,6 +82,32 @@ static inline long last_position(index_t total, index_t n_rows) {
 /* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will
  * do. */
 #define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
+#if IS_F32(COMPUTE)
+#if W == 1
+#define AS_INTW as_int
+#define AS_REALW as_float
+#else
+#define AS_INTW as_int16
+#define AS_REALW as_float16
+#endif
+/* exp of x <= 0 or NaN, off by at most 1 ulp; below e^-86 it is 0. 2^n e^r, |r| < 0.35, by the
+ * polynomial of the CPU backend's attention. */
+static inline realw exp_of_negative(const realw x) {
+  const realw shifted = fma(x, (realw)0x1.715476p+0F, (realw)0x1.8p23F),
+              n = shifted - (realw)0x1.8p23F;
+  const realw r = fma(n, (realw)0x1.bd0106p-13F, fma(n, (realw)-0x1.63p-1F, x));
+  realw p = (realw)0x1.687b46p-10F;
+  p = fma(p, r, (realw)0x1.123bdcp-7F);
+  p = fma(p, r, (realw)0x1.555b5cp-5F);
+  p = fma(p, r, (realw)0x1.55548ep-3F);
+  p = fma(p, r, (realw)0x1.fffff8p-2F);
+  p = fma(p * r, r, r) + 1;
+  const realw power = AS_REALW((AS_INTW(shifted) + 127) << 23);
+  return x < -86 ? (realw)0 : p * power;
+}
+#else
+#define exp_of_negative(x) exp(x)
+#endif
 /* What sums of `total` exponentials are divided by; of a row without any they are 0, and so is
  * that, or infinite. */
 #if EMPTY_NAN
@@ -305,6 +331,15 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
   return score;
 #endif
 }
+
+/* The same for several rows that share it. */
+#if MASK == 1
+#define MASK_ALL(score, mask, at, masked) ((mask)[at] ? (score) : (realw)(masked))
+#elif MASK == 2
+#define MASK_ALL(score, mask, at, masked) ((score) + (realw)LOAD(MASK_TYPE, mask, at))
+#else
+#define MASK_ALL(score, mask, at, masked) (score)
+#endif
 
 /* ---------------------------------------------------------------- new rows */
 

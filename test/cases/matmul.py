@@ -247,6 +247,7 @@ def constant_cases():
             name = f"constant_{n}_{k}_{name_of(dtype)}"
             yield Case(name, Constants(n, k, dtype), [T((70, k), dtype)], **tolerance(dtype, k))
     yield Case("constant_square", Square(37), [T((5, 37))], **tolerance(F32, 37))
+    yield Case("constant_tall", Square(290), [T((530, 290))], **tolerance(F32, 290))
     deep = Constants(40, 5000, F16)
     yield Case("constant_deep_f16", deep, [T((70, 5000), F16)], **tolerance(F16, 5000))
 

@@ -26,6 +26,7 @@ CASES = [
     "nonzero/detections",
     "sort/dynamic",
     "scatter/reduce_f32",
+    "softmax/in_a_row",
     *("rnn/lstm", "custom/rows"),
 ]
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"

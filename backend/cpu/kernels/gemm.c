@@ -75,6 +75,7 @@ static size_t tile_bytes(const gemm_tiling *p) {
 static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int64_t lane,
                        int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
+  if (kn == 0) return;
   if (lanes < width) memset(to, 0, (size_t)(kn * width) * p->size);
   pack(p->g->user, batch, lane, lanes, k, kn, width, to);
 }
@@ -234,7 +235,7 @@ static part_sums begin_sums(const gemm_tiling *p, const tile_task *t, int64_t j)
 /* Panels of b times [k, k + kn) of k, block by block. */
 static void multiply_panels(const gemm_tiling *p, const tile_task *t, int64_t k, int64_t kn) {
   const int64_t nr = p->kernel.nr;
-  if (widens_a(p->g)) widen_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
+  if (widens_a(p->g) && kn > 0) widen_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
   for (int64_t j = 0; j < t->columns; j += nr) {
     part_sums s = begin_sums(p, t, j);
     for (int64_t at = k; at == k || at < k + kn; at += p->block_k) {

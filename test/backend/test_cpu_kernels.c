@@ -489,7 +489,7 @@ static void test_ring_positions(void **state) {
 
 /* Rows times, and plus, a number each, in several shares; the numbers are either operand. */
 static void test_rows_with_numbers(void **state) {
-  enum { OUTER = 3, ROWS = 7, ROW = 5000, N = OUTER * ROWS * ROW };
+  enum { OUTER = 3, ROWS = 5, ROW = 5000, N = OUTER * ROWS * ROW };
   float *x = malloc(sizeof *x * N), *out = malloc(sizeof *out * N), numbers[ROWS];
   kernel_fault fault = {0};
   test_pool pool = {.grants = MAX_GRANTS};

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/reduce.h"
 #include "backend/cpu/kernels/rows.h"
@@ -501,9 +502,42 @@ static void test_ring_positions(void **state) {
   }
 }
 
+/* Rows times, and plus, a number each, in several shares; the numbers are either operand. */
+static void test_rows_with_numbers(void **state) {
+  enum { OUTER = 3, ROWS = 5, ROW = 5000, N = OUTER * ROWS * ROW };
+  float *x = malloc(sizeof *x * N), *out = malloc(sizeof *out * N), numbers[ROWS];
+  kernel_fault fault = {0};
+  test_pool pool = {.grants = MAX_GRANTS};
+  const kernel_context ctx = make_context(&pool, &fault);
+  (void)state;
+  for (int i = 0; i < N; i++) x[i] = (float)(i % 1009) - 500;
+  for (int i = 0; i < ROWS; i++) numbers[i] = (float)(i * i) - 3.5F;
+  for (int c = 0; c < 4; c++) {
+    const int at = c % 2;
+    short_elementwise_args p = {.head = {.n_inputs = 2, .n_steps = 1, .n = N, .out = out}};
+    p.inputs[at] = (ktensor){x, DTYPE_F32, 1, {N}, {1}};
+    p.inputs[1 - at] = (ktensor){numbers, DTYPE_F32, 3, {OUTER, ROWS, ROW}, {0, 1, 0}};
+    p.steps[0] = (kstep){.kind = c < 2 ? FLOAT_STEP_MUL : FLOAT_STEP_ADD,
+                         .arity = 2,
+                         .operand_type = DTYPE_F32,
+                         .type = DTYPE_F32,
+                         .operands = {{KSTEP_INPUT, 0}, {KSTEP_INPUT, 1}}};
+    assert_true(kernel_short_elementwise.run(&ctx, &p));
+    for (int i = 0; i < N; i++) {
+      const float number = numbers[i / ROW % ROWS];
+      assert_true(out[i] == (c < 2 ? x[i] * number : x[i] + number));
+    }
+  }
+  assert_int_equal(pool.taken, 0);
+  free_pool(&pool);
+  free(x);
+  free(out);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_integer_steps),
+      cmocka_unit_test(test_rows_with_numbers),
       cmocka_unit_test(test_integer_powers_and_shifts),
       cmocka_unit_test(test_float_steps),
       cmocka_unit_test(test_vector_functions_round_well),

@@ -104,6 +104,18 @@ def test_rounded(name, device, monkeypatch):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
+@pytest.mark.by_turn(2)
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_infinite_last_channel(device, monkeypatch):
+    """Of an odd number: its pair has no other, which would make no number of an infinity times nothing."""
+    _, inputs, program = made("of one element", *ROUNDED["of one element"][:2])
+    inputs[0][0, -1, 2, 3] = np.inf
+    strict, fast = runs(program, inputs, device, monkeypatch)
+    assert np.isinf(strict).any() and not np.isnan(strict).any()
+    np.testing.assert_array_equal(np.isinf(fast), np.isinf(strict))
+    assert not np.isnan(fast).any()
+
+
 @pytest.mark.by_turn(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", STRICT)

@@ -59,6 +59,7 @@ VECTORS_OF(double)
 size_t CONST get_global_id(uint);
 size_t CONST get_global_size(uint);
 size_t CONST get_local_id(uint);
+size_t CONST get_local_size(uint);
 size_t CONST get_group_id(uint);
 void OVERLOADED __attribute__((convergent)) barrier(uint);
 typedef __read_only image1d_buffer_t read_buffer_image;

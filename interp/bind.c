@@ -263,7 +263,7 @@ static clave_status make_room(const running *r) {
     command_state *c = &b->commands[i];
     if (c->backend != p->commands[i].backend) drop_state(r->s, c);
     c->backend = p->commands[i].backend;
-    c->checked = c->joined_checked = c->stays_apart = false;
+    c->checked = c->joined_checked = false;
   }
   return NULL;
 }

@@ -73,7 +73,7 @@ static clave_status join_from(joining *j, uint32_t first, uint32_t *taken) {
   if (!j->n) return NULL;
   TRY(be->vt->join(be, j->recorded, j->numbers, j->n, taken, &r));
   if (!r) return NULL;
-  r->holds = 1;
+  hold_first(r);
   return add_joined(p, (joined_commands){{first, first + *taken}, on, r});
 }
 

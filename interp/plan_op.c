@@ -33,14 +33,12 @@ clave_status resolve_operands(const planner *l, const ir_instruction *ins) {
 /* The operands are in l->operands. */
 static clave_status record(const planner *l, int b, const ir_instruction *ins, void **cache,
                            recording **out) {
-  static uint64_t serial;
   backend *be = l->x->devices.backends[b];
   const node n = {
       .instruction = ins, .tensors = l->operands, .values = l->p->values, .cache = cache};
   if (l->x->observer) TRY(l->x->observer->see(l->x->observer->ctx, b, &n));
   TRY(be->vt->record(be, &n, l->x->options.fast, out));
-  (*out)->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-  (*out)->holds = 1;
+  hold_first(*out);
   size_t *scratch = &l->p->scratch_bytes[b];
   if (*scratch < (*out)->scratch_bytes) *scratch = (*out)->scratch_bytes;
   return NULL;

@@ -103,7 +103,7 @@ static void stay_apart(const joint *k, const char *why) {
   const session_options *o = &k->r->s->options;
   const range commands = k->j->commands;
   text note = {0};
-  k->state->stays_apart = true;
+  k->state->apart_of = k->j->recorded->serial;
   text_printf(&note, "%u small ops on %s run apart, not by one launch: %s",
               (unsigned)(commands.end - commands.first),
               k->r->s->devices.backends[k->j->backend]->info.name, why);
@@ -145,7 +145,7 @@ static clave_status run_compared(const joint *k, bool *ran) {
     st = compare(k, &w);
     *ran = true;
   } else if (!st) {
-    k->state->stays_apart = true;
+    k->state->apart_of = k->j->recorded->serial;
   }
   free_written(&w);
   return st;
@@ -178,7 +178,7 @@ clave_status run_joined(const running *r, uint32_t number, bool *ran) {
                    .queue = s->streams[j->backend],
                    .vt = s->devices.backends[j->backend]->vt};
   *ran = false;
-  if (k.state->stays_apart || is_watched(s)) return NULL;
+  if (k.state->apart_of == j->recorded->serial || is_watched(s)) return NULL;
   if (!k.state->joined_checked && !s->options.unchecked) {
     bool proven, unproven = false;
     TRY(are_proven(&k, &proven));

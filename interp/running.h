@@ -43,7 +43,7 @@ typedef struct command_state {
   /* Of the commands that are joined with it, where it is their first: */
   void *joined; /* owned: the stream's; */
   bool joined_checked;
-  bool stays_apart; /* they run apart in this binding */
+  uint64_t apart_of; /* those of the recording with this serial run apart */
 } command_state;
 
 /* Of what a loop carries: where it is. */

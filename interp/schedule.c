@@ -6,6 +6,12 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
+void hold_first(recording *r) {
+  static uint64_t serial;
+  r->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  r->holds = 1;
+}
+
 static void release(const device_set *d, int b, recording *r) {
   backend *be = d->backends[b];
   if (r && --r->holds == 0) be->vt->recording_destroy(be, r);

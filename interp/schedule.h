@@ -172,6 +172,8 @@ clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
+/* What was just recorded: no other has its serial. */
+void hold_first(recording *r);
 clave_status add_command(schedule *p, command c) STATUS_CHECK;        /* takes its recording over */
 clave_status add_joined(schedule *p, joined_commands j) STATUS_CHECK; /* takes its recording over */
 clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,

@@ -22,7 +22,6 @@
 #endif
 #define CHUNK 128
 #define DEPTH 128
-#include "transpose.h"
 #include "vector.h"
 DEFINE_SOME(TYPE)
 DEFINE_KEEP(TYPE)
@@ -104,6 +103,8 @@ __kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offse
 }
 
 #if W == 16
+#define LANES16 realw
+#include "transpose.h"
 #if KIND == 2
 #define ADD_TERM(sum, d) fma(d, d, sum)
 #define ROOT(v) sqrt(v)

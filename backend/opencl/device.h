@@ -372,7 +372,8 @@ bool is_small_node(const cl_device *d, const cl_recording *r, const node *n);
 bool opencl_can_join(backend *b, const recording *r);
 clave_status opencl_join(backend *b, const recording *const *all, const uint32_t *numbers,
                          uint32_t n, uint32_t *taken, recording **out) STATUS_CHECK;
-void joined_destroy(joined_launches *j);  /* takes NULL */
+void joined_destroy(joined_launches *j); /* takes NULL */
+void joined_parts_destroy(cl_device *d);
 typedef struct joined_state joined_state; /* a stream's, of one */
 /* What its launches run with now: the table on the device, and their buffers, which stand behind
  * it. *state is made at the first call. UNSUPPORTED: they are too many. */

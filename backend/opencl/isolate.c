@@ -306,6 +306,13 @@ static void write_as_function(const char *code, const char *kernel, text *out) {
   text_free(&head);
 }
 
+/* Whether TEAM work-items of a group make a row. */
+static bool shares_rows(const char *options) {
+  static const char team[] = " -D TEAM=";
+  const char *at = strstr(options, team);
+  return at && strtol(at + sizeof team - 1, NULL, 10) > 1;
+}
+
 static void free_isolation(isolation *s) {
   free(s->names.items);
   free(s->pasted.items);
@@ -315,6 +322,8 @@ clave_status source_isolate(const isolated_kernel *k, const char *prefix, text *
                             bool *has_groups) {
   isolation s = {.prefix = prefix};
   text code = {0}, alone = {0}, all = {0}, head = {0};
+  *has_groups = true;
+  if (shares_rows(k->options)) return NULL; /* drop_teams would leave out how */
   append_code(k->source, &code);
   if (code.data) drop_teams(code.data, &alone);
   write_macros(k->options, &all);

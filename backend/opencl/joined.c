@@ -138,12 +138,22 @@ static void cut(text *t, const char *part, size_t size) {
   t->size -= size;
 }
 
-/* number: of the kernel, from 1 on. */
-static clave_status write_part(const cl_device *d, const kernel_program *p, int number, text *out,
-                               bool *has_groups) {
+/* A kernel's text as a part of joined ones, which is made once: NULL where it is none. `mark`
+ * stands for the prefix of its names. */
+struct joined_part {
+  const kernel_program *program;
+  char *text; /* owned */
+};
+static const char mark[] = "\1";
+
+void joined_parts_destroy(cl_device *d) {
+  for (size_t i = 0; i < d->n_parts; i++) free(d->parts[i].text);
+  free(d->parts);
+}
+
+static clave_status isolate_part(const cl_device *d, const kernel_program *p, text *out,
+                                 bool *has_groups) {
   text source = {0}, behind = {0}, builtins = {0};
-  char prefix[16];
-  snprintf(prefix, sizeof prefix, "j%d_", number);
   write_entry(program_signature(p), &behind);
   clave_status st = program_text(d, p, &source);
   if (!st) st = source_of_header(d, "builtins.h", &builtins);
@@ -152,7 +162,7 @@ static clave_status write_part(const cl_device *d, const kernel_program *p, int 
     cut(&source, builtins.data, builtins.size);
     st = source_isolate(&(isolated_kernel){source.data, program_signature(p)->kernel,
                                            program_options(p), behind.data},
-                        prefix, out, has_groups);
+                        mark, out, has_groups);
   }
   text_free(&source);
   text_free(&behind);
@@ -160,43 +170,49 @@ static clave_status write_part(const cl_device *d, const kernel_program *p, int 
   return st;
 }
 
-static bool takes_part(const cl_device *d, const kernel_program *p) {
+static char *make_part(const cl_device *d, const kernel_program *p) {
   text out = {0};
   bool has_groups = true;
-  clave_status st = write_part(d, p, 1, &out, &has_groups);
+  clave_status st = isolate_part(d, p, &out, &has_groups);
+  if (!st && !has_groups) return out.data;
   text_free(&out);
-  bool good = !st && !has_groups;
   status_free(st);
-  return good;
+  return NULL;
 }
 
-/* Whether a kernel's text can be part of a joined one's, which is asked once. */
-struct joined_part {
-  const kernel_program *program;
-  bool is_taken;
-};
-
-static bool can_be_part(cl_device *d, const kernel_program *p) {
+/* Its text, which stays as long as the device. */
+static const char *part_of(cl_device *d, const kernel_program *p) {
   mutex_lock(d->lock);
   size_t i = 0;
   while (i < d->n_parts && d->parts[i].program != p) i++;
   if (i == d->n_parts && array_reserve(&d->parts, &d->cap_parts, i + 1, sizeof *d->parts))
-    d->parts[d->n_parts++] = (struct joined_part){p, takes_part(d, p)};
-  const bool is_taken = i < d->n_parts && d->parts[i].is_taken;
+    d->parts[d->n_parts++] = (struct joined_part){p, make_part(d, p)};
+  const char *part = i < d->n_parts ? d->parts[i].text : NULL;
   mutex_unlock(d->lock);
-  return is_taken;
+  return part;
+}
+
+/* number: of the kernel, from 1 on. */
+static void write_part(const char *part, int number, text *out) {
+  for (size_t n; *part; part += n) {
+    n = strcspn(part, mark);
+    text_append(out, part, n);
+    if (!part[n]) return;
+    text_printf(out, "j%d_", number);
+    n++;
+  }
 }
 
 bool opencl_can_join(backend *b, const recording *r) {
   cl_device *d = (cl_device *)b;
   const cl_recording *c = (const cl_recording *)r;
   bool good = c->is_small;
-  for (int i = 0; i < c->n && good; i++) good = can_be_part(d, c->launches[i].program);
+  for (int i = 0; i < c->n && good; i++) good = part_of(d, c->launches[i].program) != NULL;
   return good;
 }
 
 typedef struct joined_kernel {
-  const cl_device *d;
+  cl_device *d;
   kernel_program *const *programs;
   int n;
   char names[1 + MAX_JOINED_BUFFERS][2][16];
@@ -223,10 +239,7 @@ static clave_status write_joined(const void *ctx, text *t, arg_info *args, int *
   text_puts(t, "#include \"builtins.h\"\n");
   text_puts(t, place_text);
   text_puts(t, k->d->entry->traits.is_cpu ? each_alone : each_of_group);
-  for (int i = 0; i < k->n; i++) {
-    bool has_groups = false;
-    TRY(write_part(k->d, k->programs[i], i + 1, t, &has_groups));
-  }
+  for (int i = 0; i < k->n; i++) write_part(part_of(k->d, k->programs[i]), i + 1, t);
   text_puts(t, "__kernel void joined() {\n  __global uchar *const memory[] = {m1");
   for (int i = 2; i <= MAX_JOINED_BUFFERS; i++) text_printf(t, ", m%d", i);
   text_puts(t,

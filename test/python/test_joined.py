@@ -135,6 +135,46 @@ def test_groups(stub, tmp_path):
 
 
 @pytest.mark.by_turn(10)
+@pytest.mark.parametrize("teams", ["norm", "softmax"])
+def test_shared_rows_stay_apart(build, stub, tmp_path, teams):
+    """Kernels whose work-items share a row are none of one whose work-items do not."""
+
+    class Norms(torch.nn.Module):
+        def forward(self, x):
+            for _ in range(20):
+                x = torch.nn.functional.layer_norm(x, (40,)) if teams == "norm" else torch.softmax(x, 1)
+            return x
+
+    x = torch.randn(2, 40)
+    clave.export(Norms(), (x,)).save(tmp_path / "norms.clv")
+    with variants.forced(build / "clave", "opencl", [(teams, "team 16")], os.environ) as env:
+        env |= stub | {"CLAVE_SELF_CHECK": "off", "CLAVE_DEVICE_CLASS": "gpu"}
+        turns, results = run_counted(tmp_path / "norms.clv", [(x,)], env, tmp_path)
+    assert turns == [[20], [20], [20]]
+    torch.testing.assert_close(torch.from_numpy(results[2][0][0]), Norms()(x))
+
+
+@pytest.mark.by_turn(10)
+def test_sizes_of_values(stub, tmp_path):
+    """What follows a size that is read at run time is joined anew for each."""
+
+    class Chosen(Chain):
+        def forward(self, x):
+            return super().forward(x[x[:, 0] > 0])
+
+    g = torch.Generator().manual_seed(0)
+    all_inputs = [(torch.randn(8, 4, generator=g),) for _ in range(3)]
+    for i, (x,) in enumerate(all_inputs):
+        x[:, 0] = torch.where(torch.arange(8) < 3 + 2 * i, 1.0, -1.0)
+    clave.export(Chosen(20), all_inputs[0]).save(tmp_path / "chosen.clv")
+    turns, results = run_counted(tmp_path / "chosen.clv", all_inputs, stub | {"CLAVE_SELF_CHECK": "off"}, tmp_path)
+    assert max(turns[2]) < 20
+    for turn in results:
+        for (x,), got in zip(all_inputs, turn, strict=True):
+            torch.testing.assert_close(torch.from_numpy(got[0]), Chosen(20)(x))
+
+
+@pytest.mark.by_turn(10)
 def test_many_buffers(stub, tmp_path):
     """More constants than a launch takes: there are a few launches."""
 

@@ -15,7 +15,6 @@ typedef struct row_numbers {
 } row_numbers;
 
 KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
-#pragma GCC ivdep
   for (int64_t i = 0; i < n; i++) out[i] = multiplies ? x[i] * number : x[i] + number;
 }
 

@@ -1,5 +1,6 @@
 /* Attention of many queries in floats against the same in doubles, which takes another way, by all
  * levels of instructions and numbers of threads; and what no query sees. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -210,6 +211,7 @@ static void test_hidden(void **state) {
   for (int64_t row = 29; row < 150; row += 11) {
     check_hidden(row, NAN, true);
     check_hidden(row, INFINITY, true);
+    check_hidden(row, FLT_MAX, true); /* infinite in BF16 */
   }
 }
 

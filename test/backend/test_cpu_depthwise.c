@@ -208,7 +208,18 @@ static void test_special(void **state) {
   }
 }
 
+/* Rows beside such a weight, many more than memory for bands of them. */
+static void test_special_and_tall(void **state) {
+  (void)state;
+  conv_args p = form(1, 7, 1, dim_of(1400, 3, 1, 1, 1), dim_of(9, 3, 1, 1, 1));
+  float *x = draw_numbers(&p);
+  weight[3 * 9] = INFINITY;
+  check_form(&p);
+  free(x);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_special)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_special),
+                                     cmocka_unit_test(test_special_and_tall)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,8 @@ typedef struct work {
   uint32_t *key_words;   /* (block, head_dim / 2) */
   uint32_t *value_words; /* (block / 2, v_width) */
   uint32_t *score_words; /* (block / 2, PANEL_LANES) */
-  int64_t at, n_keys;    /* the block's keys */
+  bool joined; /* the block's values are in value_words, too: there is none that BF16 has not */
+  int64_t at, n_keys; /* the block's keys */
 } work;
 
 /* ---------------------------------------------------------------- queries */
@@ -168,6 +169,23 @@ static void fill_rows(const key_rows *r, int64_t j, int64_t n, int64_t more, int
   memset(to + n * width, 0, (size_t)(more * width) * sizeof *to);
 }
 
+/* The largest magnitude, as bits: those of what is not finite are at least NOT_FINITE, and of what
+ * BF16 has not, but infinity for it, NOT_BF16. */
+enum { NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
+static int32_t largest_bits(int64_t n, const float *x) {
+  enum { MAGNITUDE = 0x7fffffff };
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    bits &= MAGNITUDE;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+static bool all_finite(int64_t n, const float *x) { return largest_bits(n, x) < NOT_FINITE; }
+
 static void fill_block(work *w, int64_t at) {
   const plan *s = w->s;
   w->at = at;
@@ -177,7 +195,8 @@ static void fill_block(work *w, int64_t at) {
   fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
   if (!s->pairs) return;
   pairs_round(w->keys, (w->n_keys + more) * s->p->sizes.head_dim / 2, w->key_words);
-  join_rows(w->values, w->n_keys, s->v_width, w->value_words);
+  w->joined = largest_bits(w->n_keys * s->v_width, w->values) < NOT_BF16;
+  if (w->joined) join_rows(w->values, w->n_keys, s->v_width, w->value_words);
 }
 
 /* Asks for rows [j, end). */
@@ -208,9 +227,9 @@ typedef struct span {
   int64_t from, to;
 } span;
 
-static void multiply(const work *w, const panel *t, const panel_product *p) {
+static void multiply(const work *w, const panel *t, bool pairs, const panel_product *p) {
   const panel_kernels *kernels = &w->s->kernels;
-  (w->s->pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
+  (pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
 }
 
 /* Scores of the span's keys, from the first of a tile on. */
@@ -221,7 +240,7 @@ static void score_keys(const work *w, const panel *t, span keys) {
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;
   for (int64_t d = 0; d == 0 || d < size; d += BLOCK_SIZE)
-    multiply(w, t,
+    multiply(w, t, pairs,
              &(panel_product){
                  .rows = n,
                  .k = least(BLOCK_SIZE, size - d),
@@ -260,26 +279,12 @@ static void hide_scores(const work *w, const panel *t, span keys) {
   }
 }
 
-static bool all_finite(int64_t n, const float *x) {
-  enum { NOT_FINITE = 0x7f800000 };
-  int32_t largest = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int32_t bits;
-    memcpy(&bits, &x[i], sizeof bits);
-    bits &= NOT_FINITE;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest < NOT_FINITE;
-}
-
-/* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. The last pair
- * may have one that no lane sees. */
+/* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. */
 static bool hides_infinite(const work *w, const panel *t, span keys) {
   const int64_t width = w->s->v_width, first = least(t->all_from - w->at, keys.to),
-                last = larger(t->all_to - w->at, keys.from),
-                end = w->s->pairs ? least(round_up(keys.to, 2), w->n_keys) : keys.to;
+                last = larger(t->all_to - w->at, keys.from);
   return !all_finite((first - keys.from) * width, w->values + keys.from * width) ||
-         !all_finite((end - last) * width, w->values + last * width);
+         !all_finite((keys.to - last) * width, w->values + last * width);
 }
 
 /* As sum_values, of what each lane sees alone. */
@@ -298,10 +303,10 @@ static void sum_seen_values(const work *w, panel *t, span keys) {
 }
 
 static void sum_values(const work *w, panel *t, span keys) {
-  const bool pairs = w->s->pairs;
+  const bool pairs = w->joined;
   const int64_t width = w->s->v_width, n = keys.to - keys.from;
   if (pairs) join_rows(w->scores, n, t->lanes, w->score_words);
-  multiply(w, t,
+  multiply(w, t, pairs,
            &(panel_product){.rows = width,
                             .k = pairs ? pairs_of(n) : n,
                             .a = pairs ? (const float *)w->value_words + keys.from / 2 * width

@@ -1,12 +1,12 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_TAIL_H
 #define BACKEND_CPU_KERNELS_CONV_TAIL_H
-/* What follows a convolution in float element by element, done where its outputs are stored: y =
- * min(max(y + added, low), high). What is no number stays that. */
+/* What follows a convolution or a product in float element by element, done where its outputs are
+ * stored: y = min(max(y + added, low), high). What is no number stays that. */
 #include <math.h>
 #include <stdint.h>
 
 typedef struct conv_tail {
-  const void *added; /* like the convolution's out; may be absent */
+  const void *added; /* like out; may be absent */
   float low, high;   /* -INFINITY, INFINITY: none */
 } conv_tail;
 

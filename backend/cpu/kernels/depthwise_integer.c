@@ -19,14 +19,10 @@ enum {
   OUTPUTS_PER_TASK = 32 * 1024
 };
 
-static bool is_absent(const conv_dim *d) {
-  return d->in == 1 && d->out == 1 && d->kernel == 1 && d->padding == 0;
-}
-
 bool depthwise_integer_fits(const conv_integer_args *args) {
   const conv_args *p = &args->conv;
   const conv_dim *y = &p->dims[1], *x = &p->dims[2];
-  return cpu_has_avx512_vnni() && p->channels == 1 && is_absent(&p->dims[0]) &&
+  return cpu_has_avx512_vnni() && p->channels == 1 && conv_dim_is_absent(&p->dims[0]) &&
          y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
          x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
 }

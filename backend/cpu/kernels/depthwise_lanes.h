@@ -10,7 +10,8 @@ enum { DEPTHWISE_LANES = 16 };
 bool depthwise_lanes_fit(const conv_part *a);
 /* Output rows [row, row + rows) of planes [plane, plane + count) of outputs, count <=
  * DEPTHWISE_LANES, in scratch memory of depthwise_lanes_bytes. False: a weight is not finite, and
- * nothing is done. */
+ * nothing is done. The kernel of depthwise_kernels.h that does it then takes no scratch memory
+ * where planes can lie in lanes. */
 bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch);
 size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows);

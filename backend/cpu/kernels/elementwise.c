@@ -41,17 +41,21 @@ static combine_row combine_row_for(void) {
   return combine_portable;
 }
 
+/* Elements [begin, end), which may begin and end within rows. */
 static void combine_rows(void *ctx, int64_t begin, int64_t end) {
   const row_numbers *t = ctx;
   const combine_row run = combine_row_for();
   const int last = t->numbers->rank - 1;
-  const int64_t n = t->numbers->dims[last];
+  const int64_t row = t->numbers->dims[last];
+  int64_t n = row - begin % row;
   walk w = {.rank = last, .dims = t->numbers->dims};
   walk_add(&w, t->numbers->strides);
-  walk_seek(&w, begin);
-  for (int64_t row = begin; row < end; row++, walk_next(&w))
-    run(t->multiplies, n, (const float *)t->x->data + row * n,
-        ((const float *)t->numbers->data)[w.offset[0]], t->out + row * n);
+  walk_seek(&w, begin / row);
+  for (int64_t at = begin; at < end; at += n, n = row, walk_next(&w)) {
+    if (n > end - at) n = end - at;
+    run(t->multiplies, n, (const float *)t->x->data + at,
+        ((const float *)t->numbers->data)[w.offset[0]], t->out + at);
+  }
 }
 
 /* Whose dims are merged then. */
@@ -110,8 +114,7 @@ static bool run_list(const kernel_context *ctx, const elementwise_head *head, co
   row_numbers rows;
   if (head->n == 0) return true;
   if (find_rows(head, inputs, steps, &rows)) {
-    const int64_t row = rows.numbers->dims[rows.numbers->rank - 1];
-    ctx->parallel_for(ctx->pool, head->n / row, GRAIN / row + 1, combine_rows, &rows);
+    ctx->parallel_for(ctx->pool, head->n, GRAIN, combine_rows, &rows);
     return true;
   }
   const step_list e = step_list_of(head, inputs, steps, ROW_BLOCK);

@@ -1,6 +1,7 @@
 /* Blocked matrix multiplication. Rows of a are packed slab by slab into strips; then each task
- * packs a block of b, unless all of b is, and multiplies it with the slab, block of k by block of
- * k, into a tile of c that is stored at the end. */
+ * packs its columns of b panel by panel, unless all of b is packed, and multiplies them with its
+ * rows of the slab, block of k by block of k: into a tile that is stored at the end, or where c
+ * lies. */
 #include "backend/cpu/kernels/gemm.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ typedef struct gemm_tiling {
   bool shared;     /* threads share a slab; else each has products of its own */
   char *slab_memory;
   int64_t batch, row; /* the slab being multiplied: its first row */
-  const char *panels; /* (slab / height, k, height): the packed slab */
+  const char *panels; /* the packed slab, as in packed_rows */
 } gemm_tiling;
 
 static int64_t count_strips(const gemm_tiling *p) { return (p->g->m + p->height - 1) / p->height; }
@@ -138,7 +139,8 @@ typedef struct strip_block {
 /* A slab of a product of the batch: its first row, and where it is packed. */
 typedef struct packed_rows {
   int64_t batch, row;
-  const char *panels; /* (slab / height, k, height), NULL: strips_a gives them */
+  /* Of pack_slab_strip, or of all of a (strips, k, height); NULL: strips_a gives them. */
+  const char *panels;
 } packed_rows;
 
 /* Rows [m0, m0 + rows) of a slab from k on, as floats. */

@@ -61,9 +61,9 @@ static void add_bias(int64_t n, const float *value, const float *bias, float *ou
   for (int64_t i = 0; i < n; i++) out[i] = value[i] + bias[i];
 }
 
-/* A factor of 1 changes no bit. */
-static bool adds_floats(const matmul_args *p) {
-  return p->type == DTYPE_F32 && p->bias && p->bias_n == 1 && p->alpha == 1 && p->beta == 1;
+/* Whether the result is the product, or it plus rows of a bias: a factor of 1 changes no bit. */
+static bool is_plain_sum(const matmul_args *p) {
+  return p->type == DTYPE_F32 && p->alpha == 1 && (!p->bias || (p->beta == 1 && p->bias_n == 1));
 }
 
 /* alpha * value + beta * bias, in the compute type, then stored. */
@@ -74,7 +74,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   char *value = values;
   int64_t size = (int64_t)compute_size(q->c);
   row_block v;
-  if (adds_floats(p)) {
+  if (p->bias && is_plain_sum(p)) {
     const float *bias =
         operand_at(p->type, p->bias, &p->bias_batch, batch, row * p->bias_m + column);
     add_bias(n, values, bias, (float *)p->out + (batch * p->m + row) * p->n + column);
@@ -96,11 +96,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
 
 /* ---------------------------------------------------------------- in place */
 
-/* Whether sums can begin with the bias, where the result is to be. */
-static bool is_in_place(const matmul_args *p) {
-  return p->type == DTYPE_F32 && p->alpha == 1 && (!p->bias || (p->beta == 1 && p->bias_n == 1));
-}
-
+/* Its sums begin with the bias. */
 static gemm_place place_product(const void *user, int64_t batch) {
   const matmul_args *p = ((const product *)user)->p;
   return (gemm_place){
@@ -318,7 +314,7 @@ static kgemm gemm_of(const product *q) {
                  .pack_a = pairs ? pack_pairs : pack_a,
                  .pack_b = packing_of_b(p),
                  .store = store_columns,
-                 .place = is_in_place(p) ? place_product : NULL,
+                 .place = is_plain_sum(p) ? place_product : NULL,
                  .finish = matmul_takes_tail(p) ? finish_product : NULL,
                  .user = q,
                  .kernel = pairs ? pairs_kernel() : (gemm_kernel){0},

@@ -153,15 +153,21 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
     for (int i = 0; i < COLUMNS * depth; i += WIDTH) vstorew(LOADWF(B_TYPE, b + i), 0, to + i);
 }
 
+/* memory: DEPTH * strip floats for b, unless it is read where it is, and with SUMS_LOCAL as many
+ * for sums. */
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
-                   __local float *packed, __local float *local_sums) {
+                   __local float *memory) {
   const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS;
   const index_t first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
   const int width = (int)min(strip, n_size - n0);
   const index_t words = WORDS_OF(k_size);
+#if !B_PACKED || !IS_F32(B_TYPE)
+  __local float *packed = memory;
+  memory += DEPTH * strip;
+#endif
   a += a_offset + z * a_stride;
 #if B_PACKED
   b += b_offset + (long)n0 * words;
@@ -191,8 +197,7 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
       __local const float *columns_of_b = packed + j0 * depth;
 #endif
 #if SUMS_LOCAL
-      add_column(a, columns_of_b, next, first, last, k0, depth, m_size, local_sums + j0,
-                 (int)strip);
+      add_column(a, columns_of_b, next, first, last, k0, depth, m_size, memory + j0, (int)strip);
 #else
       multiply_column(a, columns_of_b, next, min(COLUMNS, width - j0), first, last, k0, depth,
                       m_size, n_size, words, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
@@ -203,8 +208,8 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   }
 #if SUMS_LOCAL
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) {
-    store_row(local_sums + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size,
-              alpha, beta, bias + m * bias_m, bias_n);
+    store_row(memory + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size, alpha,
+              beta, bias + m * bias_m, bias_n);
     EPILOGUE(out + m * n_size, (z * m_size + m) * n_size + n0, width);
   }
 #endif

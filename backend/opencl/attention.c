@@ -167,7 +167,8 @@ static void choose_shape(cl_recorder *s, attention *a) {
                          : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
   a->shape = choose_variant(s, a, is_few);
   a->by_token = by_row(a) && a->pages;
-  const int block = recorder_traits(s)->vector_width == 16 && rows > a->width ? 2 : 1;
+  const int block =
+      a->width > 1 && recorder_traits(s)->vector_width == 16 && rows > a->width ? 2 : 1;
   a->rows = by_row(a) ? few : by_groups(a) ? shape_variants[a->shape].rows : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));

@@ -79,10 +79,6 @@ static tiling plan_tiling(const cl_recorder *s, const conv_form *f, conv_block b
   return best;
 }
 
-static bool is_grid(const cl_recorder *s, int64_t groups) {
-  return (uint64_t)groups <= recorder_traits(s)->most_groups;
-}
-
 static int64_t count_blocks(const conv_form *f, conv_block b) {
   return is_depthwise(b) ? 1 : ceil_div(f->outputs, b.outputs);
 }
@@ -95,7 +91,7 @@ typedef struct block_choice {
 } block_choice;
 
 static bool takes_block(const cl_recorder *s, const conv_form *f, conv_block b) {
-  return is_depthwise(b) <= (f->channels == 1) && is_grid(s, count_blocks(f, b)) &&
+  return is_depthwise(b) <= (f->channels == 1) && recorder_takes_groups(s, count_blocks(f, b)) &&
          plan_tiling(s, f, b).some > 0;
 }
 
@@ -130,7 +126,7 @@ static int block_by_rule(const cl_recorder *s, const conv_form *f) {
 bool conv_groups_usable(const cl_recorder *s, const conv_form *f) {
   const dtype t = f->x->t.type;
   return !recorder_traits(s)->is_cpu && !f->transposed && dtype_is_float(t) &&
-         f->out->t.type == t && f->channels > 0 && is_grid(s, f->groups) &&
+         f->out->t.type == t && f->channels > 0 && recorder_takes_groups(s, f->groups) &&
          block_by_rule(s, f) < N_BLOCKS;
 }
 

@@ -95,13 +95,24 @@ static int transposed_axis(const tensor *x) {
   return -1;
 }
 
+static bool takes_tiles(const cl_recorder *s, const tensor *x, int axis) {
+  const int64_t tiles = max_i64(x->dims[axis] * x->dims[x->rank - 1], 1);
+  return recorder_takes_groups(s, ceil_div(x->dims[axis], TILE)) &&
+         recorder_takes_groups(s, tensor_numel(x) / tiles);
+}
+
+static bool takes_lines(const cl_recorder *s, const tensor *x) {
+  const int64_t line = x->rank ? x->dims[x->rank - 1] : 1;
+  return x->rank <= 1 || (line >= MIN_LINE && recorder_takes_groups(s, tensor_numel(x) / line));
+}
+
 clave_status opencl_copy(cl_recorder *s, const node *n) {
   copy_form f;
   describe_copy(n, &f);
   const tensor *x = &f.x.t;
   int axis = transposed_axis(x);
-  if (axis >= 0) return copy_tiles(s, n, &f, axis);
-  if (x->rank <= 1 || x->dims[x->rank - 1] >= MIN_LINE) return copy_lines(s, n, &f);
+  if (axis >= 0 && takes_tiles(s, x, axis)) return copy_tiles(s, n, &f, axis);
+  if (takes_lines(s, x)) return copy_lines(s, n, &f);
   return copy_points(s, n, &f);
 }
 

@@ -129,8 +129,10 @@ static void push_arguments(launch *l, const elementwise_kernel *p) {
 
 static walk choose_walk(const cl_recorder *s, const elementwise_kernel *p) {
   const tensor *out = &p->s.f.shapes[0];
-  if (out->rank > 1 && out->dims[out->rank - 1] < MIN_LINE) return POINTS;
-  return recorder_traits(s)->is_cpu && !steps_divide(&p->s) ? LOOPS : LINES;
+  const int64_t line = out->rank ? max_i64(out->dims[out->rank - 1], 1) : 1;
+  if (out->rank > 1 && line < MIN_LINE) return POINTS;
+  if (recorder_traits(s)->is_cpu && !steps_divide(&p->s)) return LOOPS;
+  return out->rank > 1 && !recorder_takes_groups(s, p->s.f.n / line) ? POINTS : LINES;
 }
 
 static clave_status launch_steps(cl_recorder *s, const node *n, elementwise_kernel *p) {

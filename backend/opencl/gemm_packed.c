@@ -138,17 +138,16 @@ static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, i
 /* The kernel for where b is, and its arguments. */
 static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
   const size_t room = sizeof(float) * DEPTH * (size_t)strip_of(g);
-  const arg_local packed = local_arg(copies_b(g) ? room : sizeof(float)),
-                  sums = local_arg(sums_are_local(g) ? room : sizeof(float));
+  const arg_local memory = local_arg(room * (size_t)(copies_b(g) + sums_are_local(g)));
   if (b->coded) {
     gemm_codes_define(l, &b->layout);
     launch_args(l, &(gemm_codes_args){.panels = *panels,
                                       .codes = gemm_codes_operand(&b->layout, b->codes),
-                                      .packed = packed});
+                                      .packed = memory});
   } else if (gemm_is_encoded(g)) {
     launch_encoding(l, &g->f.b->t.encoding);
     launch_args(l, &(gemm_encoded_args){
-                       .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = packed});
+                       .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = memory});
   } else {
     launch_dtype(l, "B_TYPE", g->pairs && b->packed ? DTYPE_F32 : g->f.b->t.type);
     launch_define(l, "B_ORDER", b_order(g));
@@ -159,8 +158,7 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
                                 .b_batch = strides_arg(&g->f.batch_b),
                                 .b_k = g->f.b_k,
                                 .b_n = g->f.b_n,
-                                .packed = packed,
-                                .local_sums = sums});
+                                .memory = memory});
   }
 }
 

@@ -68,6 +68,8 @@ typedef struct device_traits {
 } device_traits;
 enum { IMAGE_WORD = 16 };
 const device_traits *recorder_traits(const cl_recorder *s);
+/* Whether a launch may have n groups of work-items in its second or third dimension. */
+bool recorder_takes_groups(const cl_recorder *s, int64_t n);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
 /* How kernels add products of bytes here, as in kernels_cl/dots.h: by an instruction, or the

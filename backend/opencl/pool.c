@@ -59,10 +59,11 @@ static void pass_average(launch *l, const pool_form *f, int64_t items) {
                                       .divisor = f->divisor});
 }
 
-/* Maxima row by row. Without dilation no window is empty, of which integers are 0. */
+/* Maxima row by row. Without dilation no window of an input that is not empty is empty, of which
+ * integers are 0. */
 static bool takes_rows(const cl_recorder *s, const pool_form *f) {
   for (int d = 0; d < SPATIAL_DIMS; d++)
-    if (f->dilation[d] != 1 && dtype_is_int(f->x->t.type)) return false;
+    if ((f->dilation[d] != 1 || f->in[d] == 0) && dtype_is_int(f->x->t.type)) return false;
   return recorder_traits(s)->is_cpu && !f->average && !f->indices && f->stride[2] <= 2 &&
          (f->kernel[2] - 1) * f->dilation[2] < REACH;
 }

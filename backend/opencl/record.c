@@ -8,6 +8,10 @@
 
 const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
 
+bool recorder_takes_groups(const cl_recorder *s, int64_t n) {
+  return (uint64_t)n <= recorder_traits(s)->most_groups;
+}
+
 bool recorder_is_fast(const cl_recorder *s) { return s->fast; }
 
 void recorder_rounds(cl_recorder *s, rounding how) { s->out->base.rounds = how; }

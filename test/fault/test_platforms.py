@@ -75,3 +75,42 @@ def test_grids(build, stub, products, tmp_path, platform, n, moves):
         assert p.returncode == 1 and not out.exists()
         assert f"takes {GRID} groups of work-items in a dimension at most, not {n}" in p.stderr
         assert p.stderr.count("\n") == 1, p.stderr
+
+
+class Lines(torch.nn.Module):
+    """A copy and an elementwise list of more lines than a launch may have groups."""
+
+    def forward(self, x, y):
+        return x[:, :17].contiguous(), x * y
+
+
+@pytest.mark.by_turn(3)
+def test_lines_beyond_grids(build, stub, tmp_path):
+    """They are taken point by point, on the device."""
+    torch.manual_seed(2)
+    x, y = torch.randn(GRID + 1, 18), torch.randn(GRID + 1, 1)
+    clave.export(Lines(), (x, y), verify=False).save(tmp_path / "m.clv")
+    safetensors.torch.save_file({"input_0": x, "input_1": y}, tmp_path / "in.safetensors")
+    files = tmp_path / "m.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors"
+    limit = {"CLAVE_SELF_CHECK": "off", "CLAVE_STUB_MAX_GRID": str(GRID)}
+    p = call(build, stub, "NVIDIA CUDA", "a device", "run", *files, "--no-fallback", **limit)
+    assert p.returncode == 0, p.stderr
+    found = safetensors.torch.load_file(tmp_path / "out.safetensors")
+    assert torch.equal(found["output_0"], x[:, :17]) and torch.equal(found["output_1"], x * y)
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize("width, memory", [(16, 32 << 10), (16, 64 << 10), (4, 32 << 10)])
+def test_local_memory_to_the_last_byte(build, stub, tmp_path, width, memory):
+    """A block of a matrix, or of sums, may take all local memory that a device has."""
+    torch.manual_seed(3)
+    linear, x = torch.nn.Linear(300, 300), torch.randn(300, 300)
+    clave.export(linear, (x,), verify=False).save(tmp_path / "m.clv")
+    safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
+    files = tmp_path / "m.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors"
+    env = stub | {"CLAVE_STUB_LOCAL_MEM": str(memory), "CLAVE_STUB_VECTOR": str(width), "CLAVE_CACHE_DIR": "off"}
+    command = [str(w) for w in (build / "clave", "run", *files, "--device", "opencl", "--no-fallback")]
+    p = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=120)
+    assert p.returncode == 0, p.stderr
+    found = safetensors.torch.load_file(tmp_path / "out.safetensors")["output_0"]
+    assert (found - linear(x)).abs().max() < 1e-4

@@ -114,7 +114,7 @@ static clave_status ask_compiler(const build *b, const char *question, text *ans
   file_map m = {0};
   words w = {0};
   tool_log log;
-  TRY(tool_log_open(b->k->folder, &log));
+  TRY(tool_log_open(b->k->folder, "answer", &log));
   const bool is_whole = add_words(&w, b->compiler) && add_word(&w, question);
   clave_status st = is_whole ? tool_start(w.items, b->k->folder, log.path, &t) : status_no_memory();
   free(w.items);
@@ -224,7 +224,7 @@ static clave_status name_objects(build *b) {
 static clave_status make_build(build *b) {
   TRY(split_compiler(b));
   TRY(name_objects(b));
-  TRY(tool_log_open(b->k->folder, &b->log));
+  TRY(tool_log_open(b->k->folder, "log", &b->log));
   TRY(compile_all(b));
   TRY(find_libraries(b));
   return link_all(b);

@@ -236,7 +236,7 @@ static int refuse_over(const flag *w, const char *written, const flag *f, const 
   if (is_written(f) && is_same_file(written, path))
     return fail("%s and %s would both be written to %s", f->name, w->name, path);
   if (w->kind == FLAG_RENEWED && (size_t)w->min == f->offset) return EXIT_GOOD;
-  if (is_same_file(written, path))
+  if (file_exists(path) && is_same_file(written, path))
     return fail("%s %s would be written over %s, which is read", w->name, written, path);
   if (is_operand(f) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
     return fail("%s %s would lie where the constants of %s are looked for", w->name, written, path);
@@ -247,7 +247,7 @@ static int check_inputs(const flag *w, const char *written, const flag *f, const
   const text_list *list = (const void *)((const char *)arguments + f->offset);
   for (uint32_t i = 0; i < list->count; i++) {
     const char *equals = strchr(list->items[i], '=');
-    if (equals && file_exists(equals + 1)) TRY_EXIT(refuse_over(w, written, f, equals + 1));
+    if (equals) TRY_EXIT(refuse_over(w, written, f, equals + 1));
   }
   return EXIT_GOOD;
 }

@@ -153,6 +153,12 @@ def test_two_flags_do_not_write_one_file(tool, program):
     assert "/dev/null" not in tool.run("run", program, "--outputs", "/dev/null", "--profile", "/dev/null").stderr
 
 
+def test_what_is_not_there_is_not_read(tool, program):
+    both = ("compile", program, "-o", "made", "--emit-c", "made")
+    assert "which is read" not in tool.run(*both).stderr
+    assert "which is read" not in tool.bad(1, "run", "none.clv", "--profile", "none.clv")
+
+
 def test_a_program_is_optimized_in_place(tool, program):
     tool.good("convert", program, "p.json")
     tool.good("optimize", "p.json", "-o", "p.json")

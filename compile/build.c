@@ -358,6 +358,7 @@ static clave_status build_in(form *f, const char *folder, const char *path) {
 static clave_status build_form(form *f, const char *path) {
   const compile_options *o = f->o;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  if (file_is_special(path)) return status_new(STATUS_IO, "%s: is a device or a pipe", path);
   if (f->carries) TRY(carry_find_runtime(o, &f->runtime));
   char *folder = make_build_folder(o, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);

@@ -122,6 +122,11 @@ bool file_exists(const char *path) {
   return lstat(path, &s) == 0;
 }
 
+bool file_is_special(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
 bool folder_exists(const char *path) {
   struct stat s;
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode);

@@ -79,6 +79,7 @@ bool file_remove(const char *path);
 clave_status file_move(const char *from, const char *to) STATUS_CHECK;
 bool file_exists(const char *path); /* of any kind, a dangling link too */
 bool folder_exists(const char *path);
+bool file_is_special(const char *path); /* a device, a pipe, a socket */
 /* "m.clv" ends with ".clv", which itself does not. */
 bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */

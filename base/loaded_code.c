@@ -3,6 +3,7 @@
 
 #ifdef __linux__
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,13 +12,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A library whose code was relocated has pages that no file has. */
-static bool has_relocated_code(const struct dl_phdr_info *info, const ElfW(Phdr) * dynamic) {
-  const ElfW(Dyn) *d = (const void *)(uintptr_t)(info->dlpi_addr + dynamic->p_vaddr);
-  for (; d->d_tag != DT_NULL; d++)
-    if (d->d_tag == DT_TEXTREL || (d->d_tag == DT_FLAGS && d->d_un.d_val & DF_TEXTREL)) return true;
-  return false;
-}
+/* Of an entry of /proc/self/pagemap, a word of 64 bits for each page. */
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_SWAPPED (UINT64_C(1) << 62)
+#define PAGE_OF_FILE (UINT64_C(1) << 61)
+
+typedef struct releasing {
+  const char *names;
+  int pages; /* /proc/self/pagemap */
+  size_t page_size;
+} releasing;
 
 static bool is_named(const char *path, const char *names) {
   const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -28,31 +32,54 @@ static bool is_named(const char *path, const char *names) {
   return false;
 }
 
-/* Whole pages of a segment that is read and run alone. */
-static void release_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment) {
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const uintptr_t at = (uintptr_t)(info->dlpi_addr + segment->p_vaddr),
-                  begin = (at + page - 1) / page * page,
-                  end = (at + (uintptr_t)segment->p_filesz) / page * page;
-  if (end > begin) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+/* Whether some pages are in memory, all as the file has them: what was relocated, patched or never
+ * mapped from a file would not come back. */
+static bool can_go(const releasing *r, uintptr_t begin, uintptr_t end) {
+  enum { ROOM = 512 };
+  uint64_t entries[ROOM];
+  bool some = false;
+  for (uintptr_t at = begin; at < end;) {
+    const size_t left = (end - at) / r->page_size, n = left < ROOM ? left : ROOM;
+    const off_t offset = (off_t)(at / r->page_size * sizeof *entries);
+    const ssize_t size = (ssize_t)(n * sizeof *entries);
+    if (pread(r->pages, entries, (size_t)size, offset) != size) return false;
+    for (size_t i = 0; i < n; i++) {
+      if (!(entries[i] & (PAGE_PRESENT | PAGE_SWAPPED))) continue;
+      if (!(entries[i] & PAGE_OF_FILE)) return false;
+      some = true;
+    }
+    at += n * r->page_size;
+  }
+  return some;
 }
 
-static int release_library(struct dl_phdr_info *info, size_t size, void *names) {
+/* Whole pages of a segment that is read and run alone. */
+static void release_segment(const releasing *r, uintptr_t at, size_t size) {
+  const uintptr_t begin = (at + r->page_size - 1) / r->page_size * r->page_size,
+                  end = (at + size) / r->page_size * r->page_size;
+  if (end > begin && can_go(r, begin, end))
+    (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+static int release_library(struct dl_phdr_info *info, size_t size, void *ctx) {
+  const releasing *r = ctx;
   (void)size;
-  if (!info->dlpi_name || !is_named(info->dlpi_name, names)) return 0;
+  if (!info->dlpi_name || !is_named(info->dlpi_name, r->names)) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-    if (p->p_type == PT_DYNAMIC && has_relocated_code(info, p)) return 0;
-  }
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-    if (p->p_type == PT_LOAD && p->p_flags & PF_X && !(p->p_flags & PF_W)) release_segment(info, p);
+    if (p->p_type == PT_LOAD && p->p_flags & PF_X && !(p->p_flags & PF_W))
+      release_segment(r, (uintptr_t)(info->dlpi_addr + p->p_vaddr), (size_t)p->p_filesz);
   }
   return 0;
 }
 
 void release_code(const char *names) {
-  (void)dl_iterate_phdr(release_library, (void *)(uintptr_t)names);
+  releasing r = {.names = names,
+                 .pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
+                 .page_size = (size_t)sysconf(_SC_PAGESIZE)};
+  if (r.pages < 0) return;
+  (void)dl_iterate_phdr(release_library, &r);
+  (void)close(r.pages);
 }
 #else
 void release_code(const char *names) { (void)names; }

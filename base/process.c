@@ -140,10 +140,11 @@ typedef struct spawning {
 static int prepare_files(posix_spawn_file_actions_t *files, const spawning *s) {
   const char *input = "/dev/null", *log = s->log ? s->log : "/dev/null";
   const int mode = O_WRONLY | O_CREAT | O_APPEND;
-  int error = s->log ? posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0)
-                     : posix_spawn_file_actions_adddup2(files, s->socket, 0);
+  int error = s->log ? 0 : posix_spawn_file_actions_adddup2(files, s->socket, 0);
   if (!error) error = posix_spawn_file_actions_addopen(files, 1, log, mode, 0600);
   if (!error) error = posix_spawn_file_actions_adddup2(files, 1, 2);
+  /* Last: a log in memory may be a descriptor's that was closed here, 0 too. */
+  if (!error && s->log) error = posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0);
 #ifdef __GLIBC__
 #if __GLIBC_PREREQ(2, 34)
   if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, 3);
@@ -268,10 +269,10 @@ static bool open_memory(int *memory, text *path) {
   return false;
 }
 
-clave_status tool_log_open(const char *folder, tool_log *out) {
+clave_status tool_log_open(const char *folder, const char *name, tool_log *out) {
   text path = {0};
   *out = (tool_log){.memory = -1};
-  if (!open_memory(&out->memory, &path)) text_printf(&path, "%s/log", folder);
+  if (!open_memory(&out->memory, &path)) text_printf(&path, "%s/%s", folder, name);
   clave_status st = text_status(&path);
   if (st && out->memory >= 0) (void)close(out->memory);
   if (st) *out = (tool_log){0};

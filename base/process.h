@@ -41,12 +41,13 @@ void child_hang_up(const child *c);
 void child_end(child *c, int timeout_ms);
 int child_socket(const child *c);
 
-/* What tools say: in memory, so that a full disk does not lose it, else in a file of the folder. */
+/* What tools say: in memory, so that a full disk does not lose it, else in a file of that name in
+ * the folder, which is removed at the end. */
 typedef struct tool_log {
   char *path; /* owned: leads to it in this process and in tools, to the end of the log */
   int memory; /* its descriptor; negative: it is a file */
 } tool_log;
-clave_status tool_log_open(const char *folder, tool_log *out) STATUS_CHECK;
+clave_status tool_log_open(const char *folder, const char *name, tool_log *out) STATUS_CHECK;
 void tool_log_close(tool_log *l); /* takes a zeroed log */
 
 /* A tool at work: a program found by PATH, in a folder, with our environment and nothing to read;

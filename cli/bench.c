@@ -24,7 +24,7 @@ static const flag bench_flags[] = {
     PROGRAM_FLAGS(bench_arguments),
     {"--inputs", FLAG_PATH, offsetof(bench_arguments, inputs), "I.safetensors",
      "inputs (default: smallest legal sizes, floats from a seeded normal, integers 0)", 0, 0},
-    {"--input", FLAG_LIST, offsetof(bench_arguments, input), "NAME=F.npy",
+    {"--input", FLAG_INPUTS, offsetof(bench_arguments, input), "NAME=F.npy",
      "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
      "--inputs",
      0, 0},

@@ -14,10 +14,11 @@ typedef enum flag_kind {
   FLAG_PATH,    /* const char *, not empty: a file to read */
   FLAG_WRITTEN, /* the same: a file to write, which standard output is not, nor a file that another
                    flag names */
-  FLAG_RENEWED, /* the same, but that it may be one that is read */
+  FLAG_RENEWED, /* the same, but that it may be the file that the field at offset `min` names */
   FLAG_INT,     /* int64_t in [min, max] */
   FLAG_NUMBER,  /* double in [min, max] */
   FLAG_LIST,    /* text_list: may be repeated */
+  FLAG_INPUTS,  /* the same: each NAME=FILE, to read, or NAME= and numbers */
   FLAG_OPERAND, /* const char *, not empty, by position; all are required, */
   FLAG_OPTIONAL /* but for those */
 } flag_kind;

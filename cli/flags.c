@@ -92,12 +92,14 @@ static int store_item(const parser *p, const flag *f, const char *value) {
   return EXIT_GOOD;
 }
 
+static bool is_list(const flag *f) { return f->kind == FLAG_LIST || f->kind == FLAG_INPUTS; }
+
 static bool is_written(const flag *f) { return f->kind == FLAG_WRITTEN || f->kind == FLAG_RENEWED; }
 
 static int store_value(const parser *p, const flag *f, const char *value) {
   if (f->kind == FLAG_INT) return store_integer(p, f, value);
   if (f->kind == FLAG_NUMBER) return store_number(p, f, value);
-  if (f->kind == FLAG_LIST) return store_item(p, f, value);
+  if (is_list(f)) return store_item(p, f, value);
   if (f->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", f->name);
   if (is_written(f) && strcmp(value, "-") == 0)
     return fail_usage("%s takes a file, not \"-\": standard output has what %s prints", f->name,
@@ -161,7 +163,7 @@ static int read_flag(parser *p, const char *word) {
   if (!f) f = find_short(p->command, word);
   if (!f) return refuse_flag(p, word);
   uint64_t bit = (uint64_t)1 << (f - p->command->flags);
-  if (p->seen & bit && f->kind != FLAG_LIST) return fail_usage("%s is given twice", f->name);
+  if (p->seen & bit && !is_list(f)) return fail_usage("%s is given twice", f->name);
   p->seen |= bits_of_field(p, f);
   if (f->kind == FLAG_SWITCH) {
     if (equals) return fail_usage("%s takes no value", f->name);
@@ -233,11 +235,20 @@ static int refuse_over(const flag *w, const char *written, const flag *f, const 
   static const char consts[] = "consts.safetensors"; /* of a .json, where no other is named */
   if (is_written(f) && is_same_file(written, path))
     return fail("%s and %s would both be written to %s", f->name, w->name, path);
-  if (w->kind == FLAG_RENEWED) return EXIT_GOOD;
-  if (is_same_file(written, path))
+  if (w->kind == FLAG_RENEWED && (size_t)w->min == f->offset) return EXIT_GOOD;
+  if (file_exists(path) && is_same_file(written, path))
     return fail("%s %s would be written over %s, which is read", w->name, written, path);
   if (is_operand(f) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
     return fail("%s %s would lie where the constants of %s are looked for", w->name, written, path);
+  return EXIT_GOOD;
+}
+
+static int check_inputs(const flag *w, const char *written, const flag *f, const void *arguments) {
+  const text_list *list = (const void *)((const char *)arguments + f->offset);
+  for (uint32_t i = 0; i < list->count; i++) {
+    const char *equals = strchr(list->items[i], '=');
+    if (equals) TRY_EXIT(refuse_over(w, written, f, equals + 1));
+  }
   return EXIT_GOOD;
 }
 
@@ -247,6 +258,7 @@ static int check_file(const command *c, const void *arguments, const flag *w) {
   for (size_t i = 0; i < c->n_flags; i++) {
     const flag *f = &c->flags[i];
     const char *path = file_of(f, arguments);
+    if (f->kind == FLAG_INPUTS) TRY_EXIT(check_inputs(w, written, f, arguments));
     if (path && f != w) TRY_EXIT(refuse_over(w, written, f, path));
   }
   return check_writable(written);
@@ -260,7 +272,7 @@ int check_written(const command *c, const void *arguments) {
 
 void free_arguments(const command *c, void *arguments) {
   for (size_t i = 0; i < c->n_flags; i++) {
-    if (c->flags[i].kind == FLAG_LIST)
+    if (is_list(&c->flags[i]))
       free(((text_list *)(void *)((char *)arguments + c->flags[i].offset))->items);
   }
 }

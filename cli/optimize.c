@@ -15,7 +15,8 @@ typedef struct optimize_arguments {
 static const flag optimize_flags[] = {
     PROGRAM_FLAGS(optimize_arguments),
     {"-o", FLAG_RENEWED, offsetof(optimize_arguments, to), "OUT",
-     "the program to write, a .clv or .json; without it nothing is written", 0, 0},
+     "the program to write, a .clv or .json; without it nothing is written",
+     offsetof(optimize_arguments, model.program), 0},
     {"--pass", FLAG_LIST, offsetof(optimize_arguments, passes), "NAME",
      "runs this pass; repeatable (default: all)", 0, 0},
 };

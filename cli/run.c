@@ -24,7 +24,7 @@ static const flag run_flags[] = {
     PROGRAM_FLAGS(run_arguments),
     {"--inputs", FLAG_PATH, offsetof(run_arguments, inputs), "I.safetensors",
      "inputs by the program's names, or input_0... by position", 0, 0},
-    {"--input", FLAG_LIST, offsetof(run_arguments, input), "NAME=F.npy",
+    {"--input", FLAG_INPUTS, offsetof(run_arguments, input), "NAME=F.npy",
      "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
      "--inputs",
      0, 0},

@@ -11,8 +11,8 @@ static const char *name_kind(flag_kind kind) {
   static const char *const names[] = {
       [FLAG_SWITCH] = "switch",   [FLAG_TEXT] = "text",       [FLAG_PATH] = "path",
       [FLAG_WRITTEN] = "written", [FLAG_RENEWED] = "written", [FLAG_INT] = "integer",
-      [FLAG_NUMBER] = "number",   [FLAG_LIST] = "list",       [FLAG_OPERAND] = "operand",
-      [FLAG_OPTIONAL] = "operand"};
+      [FLAG_NUMBER] = "number",   [FLAG_LIST] = "list",       [FLAG_INPUTS] = "list",
+      [FLAG_OPERAND] = "operand", [FLAG_OPTIONAL] = "operand"};
   return names[kind];
 }
 

@@ -27,7 +27,7 @@ static const flag verify_flags[] = {
      "compares results without a reference, too, on seeded inputs as clave bench draws them", 0, 0},
     {"--inputs", FLAG_PATH, offsetof(verify_arguments, inputs), "I.safetensors",
      "the same on these inputs", 0, 0},
-    {"--input", FLAG_LIST, offsetof(verify_arguments, input), "NAME=F.npy",
+    {"--input", FLAG_INPUTS, offsetof(verify_arguments, input), "NAME=F.npy",
      "one input, or its numbers: NAME=1,2,3; repeatable, wins over --inputs", 0, 0},
     {"--executable", FLAG_PATH, offsetof(verify_arguments, executable), "BIN",
      "what clave compile made of the program: runs it on the same inputs", 0, 0},

@@ -114,7 +114,7 @@ static clave_status ask_compiler(const build *b, const char *question, text *ans
   file_map m = {0};
   words w = {0};
   tool_log log;
-  TRY(tool_log_open(b->k->folder, &log));
+  TRY(tool_log_open(b->k->folder, "answer", &log));
   const bool is_whole = add_words(&w, b->compiler) && add_word(&w, question);
   clave_status st = is_whole ? tool_start(w.items, b->k->folder, log.path, &t) : status_no_memory();
   free(w.items);
@@ -224,7 +224,7 @@ static clave_status name_objects(build *b) {
 static clave_status make_build(build *b) {
   TRY(split_compiler(b));
   TRY(name_objects(b));
-  TRY(tool_log_open(b->k->folder, &b->log));
+  TRY(tool_log_open(b->k->folder, "log", &b->log));
   TRY(compile_all(b));
   TRY(find_libraries(b));
   return link_all(b);
@@ -358,6 +358,7 @@ static clave_status build_in(form *f, const char *folder, const char *path) {
 static clave_status build_form(form *f, const char *path) {
   const compile_options *o = f->o;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  if (file_is_special(path)) return status_new(STATUS_IO, "%s: is a device or a pipe", path);
   if (f->carries) TRY(carry_find_runtime(o, &f->runtime));
   char *folder = make_build_folder(o, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);

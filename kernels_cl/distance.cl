@@ -20,7 +20,9 @@
 #ifndef TILE
 #define TILE 8 /* 8 of 32 registers of 16 floats */
 #endif
+#ifndef CHUNK
 #define CHUNK 128
+#endif
 #define DEPTH 128
 #include "vector.h"
 DEFINE_SOME(TYPE)

@@ -33,6 +33,7 @@ static clave_status launch_panels(cl_recorder *s, const node *n, const distance_
   launch_define(&l, "KIND", kind);
   launch_define(&l, "W", CPU_WIDTH);
   launch_define(&l, "TILE", is_wide ? WIDE_TILE : NARROW_TILE);
+  launch_define(&l, "CHUNK", CHUNK);
   launch_args(&l, &(distance_panels_args){.a = buffer_arg(f->a),
                                           .b = buffer_arg(f->b),
                                           .out = buffer_arg(f->out),

@@ -1,7 +1,10 @@
 /* Code of a loaded library: its pages are let go, and are there again when it runs. */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -37,7 +40,22 @@ static void test_pages_go(void **state) {
   assert_true(after < before && after <= 4);
 }
 
+/* A debugger or another tool may have patched it. */
+static void test_patched_code_stays(void **state) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  volatile unsigned char *code = (unsigned char *)(uintptr_t)&_will_return; /* nobody's mock */
+  void *begin = (void *)((uintptr_t)code / page * page);
+  (void)state;
+  if (mprotect(begin, page, PROT_READ | PROT_WRITE | PROT_EXEC)) skip(); /* code is never written */
+  const unsigned char was = *code, patched = was ^ 1;
+  *code = patched;
+  assert_int_equal(mprotect(begin, page, PROT_READ | PROT_EXEC), 0);
+  release_code("libcmocka");
+  assert_int_equal(*code, patched);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages_go)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages_go),
+                                     cmocka_unit_test(test_patched_code_stays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,8 @@ static void test_logs(void **state) {
     file_map said;
     if (!has_memory) few = (struct rlimit){3, most.rlim_max};
     if (!has_memory) assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    assert_null(tool_log_open(folder, &log));
+    assert_null(tool_log_open(folder, "log", &log));
+    if (!has_memory) assert_non_null(strstr(log.path, "/log"));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &most), 0);
     assert_int_equal(log.memory >= 0, has_memory);
     assert_int_equal(run_tool("echo one", log.path), 0);
@@ -192,6 +194,24 @@ static void test_logs(void **state) {
     tool_log_close(&log);
   }
   tool_log_close(&(tool_log){0});
+  /* Of a process without standard streams, whose first descriptor the memory is; beside another. */
+  const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+  tool_log first, second;
+  close(0);
+  assert_null(tool_log_open(folder, "log", &first));
+  assert_null(tool_log_open(folder, "answer", &second));
+  assert_int_equal(first.memory, 0);
+  assert_string_not_equal(first.path, second.path);
+  file_map said;
+  assert_int_equal(run_tool("cat; echo one", first.path), 0);
+  assert_null(file_map_open(first.path, &said));
+  assert_int_equal(said.size, 4);
+  assert_memory_equal(said.data, "one\n", 4);
+  file_map_close(&said);
+  tool_log_close(&second);
+  tool_log_close(&first);
+  assert_int_equal(dup2(input, 0), 0);
+  close(input);
   assert_int_equal(rmdir(folder), 0);
   assert_int_equal(count_descriptors(), before);
 }

@@ -126,11 +126,37 @@ def test_what_is_read_is_not_written_over(tool, command):
     assert {f.name: f.read_bytes() for f in tool.folder.iterdir() if f.is_file()} == before
 
 
+def test_an_input_is_not_written_over(tool, root):
+    digit = (root / "examples/mnist/digits/7.npy").read_bytes()
+    (tool.folder / "i.npy").write_bytes(digit)
+    for to in ("i.npy", "./i.npy"):
+        said = tool.bad(1, "run", MNIST, "--input", "x=i.npy", "--outputs", to)
+        assert said == f"--outputs {to} would be written over i.npy, which is read"
+    assert (tool.folder / "i.npy").read_bytes() == digit
+    tool.good("run", MNIST, "--input", "x=i.npy", "--outputs", "o.safetensors")
+
+
+def test_a_table_is_renewed_and_no_program(tool, program):
+    words = ("tune", "p.clv", "--device", "cpu", "--dry-run", "--export")
+    tool.good("convert", program, "p.clv")
+    before = (tool.folder / "p.clv").read_bytes()
+    assert tool.bad(1, *words, "p.clv") == "--export p.clv would be written over p.clv, which is read"
+    assert (tool.folder / "p.clv").read_bytes() == before
+    tool.good(*words, "t.json")
+    tool.good(*words, "t.json", "--import", "t.json")
+
+
 def test_two_flags_do_not_write_one_file(tool, program):
     for other in ("o", "./o"):
         said = tool.bad(1, "run", program, "--outputs", "o", "--profile", other)
         assert said == f"--profile and --outputs would both be written to {other}"
     assert "/dev/null" not in tool.run("run", program, "--outputs", "/dev/null", "--profile", "/dev/null").stderr
+
+
+def test_what_is_not_there_is_not_read(tool, program):
+    both = ("compile", program, "-o", "made", "--emit-c", "made")
+    assert "which is read" not in tool.run(*both).stderr
+    assert "which is read" not in tool.bad(1, "run", "none.clv", "--profile", "none.clv")
 
 
 def test_a_program_is_optimized_in_place(tool, program):

@@ -426,3 +426,13 @@ def test_what_went_in_cannot_be_written(tmp_path):
     env = {"SOURCE_DATE_EPOCH": "soon"}
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--sbom", tmp_path / "s", *ONE, env=env)
     assert "SOURCE_DATE_EPOCH is 'soon'" in line
+
+
+def test_no_device_is_replaced(tmp_path):
+    """Nor what a link leads to."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        line, _ = bad(tmp_path, MNIST, "-o", tmp_path / name, *ONE)
+        assert line == f"clave: {tmp_path / name}: is a device or a pipe"
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()

@@ -58,7 +58,8 @@ bool gemm_packed_takes(const gemm *g, int64_t columns) {
 }
 
 bool gemm_packed_usable(const gemm *g) {
-  return recorder_traits(g->s)->is_cpu && g->f.k > 0 && strip_of(g) > 0;
+  return recorder_traits(g->s)->is_cpu && g->f.k > 0 &&
+         fitting_strip(g, g->each ? g->each : MAX_STRIP) > 0;
 }
 
 static int b_order(const gemm *g) {

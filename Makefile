@@ -86,7 +86,7 @@ endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = -O3 -fno-trapping-math
 # clang takes minutes to optimise what the sanitizers add to unrolled tiles, and a second to compile them as they are.
-TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer few_rows step_rows
+TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes few_rows pairs step_rows
 $(if $(SAN),$(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o)): EXTRA = -O0
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)

@@ -219,15 +219,13 @@ static void fill_block(work *w, int64_t at) {
 
 /* Asks for rows [j, end). */
 static void ask_for_rows(const key_rows *r, int64_t j, int64_t end) {
-  enum { LINE = 64 /* bytes */ };
   const ktensor *t = r->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
                 bytes = t->dims[t->rank - 1] * size;
   for (int64_t run; j < end; j += run) {
     const char *x = element_at(t->data, t->type, place_row(r, t, r->at, j, &run));
     run = least(run, end - j);
-    for (int64_t i = 0; i < run; i++)
-      for (int64_t b = 0; b < bytes; b += LINE) ask_for(x + i * step + b, 0);
+    for (int64_t i = 0; i < run; i++) ask_for_bytes(x + i * step, bytes);
   }
 }
 

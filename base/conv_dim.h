@@ -20,6 +20,11 @@ static inline bool conv_dim_is_absent(const conv_dim *d) {
 /* From the first input that an output sees to its last. */
 static inline int64_t conv_dim_span(const conv_dim *d) { return (d->kernel - 1) * d->dilation + 1; }
 
+/* And of n neighbouring outputs, from the first one's first input to the last one's last. */
+static inline int64_t conv_dim_reach(const conv_dim *d, int64_t n) {
+  return (n - 1) * d->stride + conv_dim_span(d);
+}
+
 /* Where x is laid out by phases, element i of it with its padding in phase i % stride at i /
  * stride: how many phases taps meet, and how far outputs see into one. Not transposed. */
 static inline int64_t conv_dim_phases(const conv_dim *d) {
@@ -27,7 +32,7 @@ static inline int64_t conv_dim_phases(const conv_dim *d) {
   return spanned < d->stride ? spanned : d->stride;
 }
 static inline int64_t conv_dim_phase_size(const conv_dim *d) {
-  return ((d->out - 1) * d->stride + conv_dim_span(d) + d->stride - 1) / d->stride;
+  return (conv_dim_reach(d, d->out) + d->stride - 1) / d->stride;
 }
 
 #endif

@@ -70,6 +70,7 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .channels = f->channels,
                  .outputs = f->outputs,
                  .tail = conv_tail_none};
+  _Static_assert(sizeof p.dims == sizeof f->dims, "the same dimensions");
   memcpy(p.dims, f->dims, sizeof p.dims);
   join_dims(&p);
   return p;

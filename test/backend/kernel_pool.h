@@ -60,4 +60,27 @@ static kernel_context make_context(test_pool *p, kernel_fault *fault) {
       .parallel_for = run_backwards, .pool = p, .n_threads = 3, .fault = fault, .scratch = grant};
 }
 
+/* Runs a kernel that takes as much memory as it says, which stays in `pool` to be freed. */
+static inline void run_kernel(const kernel_desc *k, const void *args, int n_threads,
+                              test_pool *pool) {
+  kernel_fault fault = {0};
+  *pool = (test_pool){.grants = MAX_GRANTS};
+  kernel_context ctx = make_context(pool, &fault);
+  ctx.n_threads = n_threads;
+  const size_t bytes = k->scratch(&ctx, args);
+  assert_true(k->run(&ctx, args));
+  assert_int_equal(pool->taken, kernel_scratch_size(bytes));
+}
+
+/* The same behind its packing, whose result is freed, too. packed: of args. */
+static inline void run_packed_kernel(const kernel_desc *pack, const kernel_desc *k,
+                                     const void *args, const void **packed, int n_threads) {
+  test_pool weights, pool;
+  run_kernel(pack, args, n_threads, &weights);
+  *packed = weights.memory[0];
+  run_kernel(k, args, n_threads, &pool);
+  free_pool(&pool);
+  free_pool(&weights);
+}
+
 #endif

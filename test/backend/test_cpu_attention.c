@@ -215,6 +215,42 @@ static void test_hidden(void **state) {
   }
 }
 
+static void compare_bits(const attention_args *a, const operands *x, const float *before) {
+  run(a, 1);
+  assert_memory_equal(x->out, before, sizeof x->out);
+}
+
+/* Numbers beyond BF16 whose scores are finite: of a key that a float mask alone hides, and of a
+ * query where all keys are 0. */
+static void check_beyond_bf16(float value, bool rounds) {
+  enum { ROW = 77 };
+  static float before[MOST];
+  const shape s = {1, 150, 150, 8, 8, .mask = DTYPE_F32};
+  operands *x = make_operands(&s);
+  attention_args a = args_of(&s, x, DTYPE_F32);
+  a.rounds = rounds;
+  a.scale = 1;
+  for (int64_t i = 0; i < s.queries; i++) x->mask[i * s.keys + ROW] = -INFINITY;
+  for (int64_t i = 0; i < KV * s.keys; i++) x->k[i * s.head_dim + 3] = 0;
+  run(&a, 1);
+  memcpy(before, x->out, sizeof before);
+  x->q[ROW * s.head_dim + 3] = value;
+  compare_bits(&a, x, before);
+  x->k[ROW * s.head_dim + 5] = value;
+  compare_bits(&a, x, before);
+  free(x);
+}
+
+static void test_beyond_bf16(void **state) {
+  (void)state;
+  for (int rounds = 0; rounds < 2; rounds++) {
+    check_beyond_bf16(FLT_MAX, rounds);
+    check_beyond_bf16(-FLT_MAX, rounds);
+    check_beyond_bf16(0x1.fep127F, rounds); /* the largest of BF16 */
+    check_beyond_bf16(0x1.ffp127F, rounds); /* the least that is infinite there */
+  }
+}
+
 static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
   float q = 0;
   kernel_context ctx = {.n_threads = n_threads};
@@ -241,6 +277,7 @@ static void test_scratch(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_hidden),
+                                     cmocka_unit_test(test_beyond_bf16),
                                      cmocka_unit_test(test_scratch)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

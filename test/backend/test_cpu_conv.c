@@ -69,19 +69,8 @@ static float *draw_numbers(conv_args *p) {
 }
 
 static void run(const kernel_desc *pack, const kernel_desc *k, conv_args *p, int n_threads) {
-  kernel_fault fault = {0};
-  test_pool pool = {.grants = MAX_GRANTS}, weights = pool;
-  kernel_context ctx = make_context(&weights, &fault);
-  ctx.n_threads = n_threads;
   for (int64_t i = 0; i < MOST_OUT + GUARD; i++) out[i] = -99;
-  assert_true(pack->run(&ctx, p));
-  p->packed = weights.memory[0];
-  ctx.pool = &pool;
-  const size_t bytes = k->scratch(&ctx, p);
-  assert_true(k->run(&ctx, p));
-  assert_int_equal(pool.taken, bytes);
-  free_pool(&pool);
-  free_pool(&weights);
+  run_packed_kernel(pack, k, p, &p->packed, n_threads);
 }
 
 /* ---------------------------------------------------------------- the oracle */

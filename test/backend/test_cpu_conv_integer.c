@@ -71,12 +71,8 @@ static int64_t find_want(const conv_integer_args *a) {
 }
 
 static void run(const conv_integer_args *a) {
-  kernel_fault fault = {0};
-  test_pool pool = {.grants = MAX_GRANTS};
-  const kernel_context ctx = make_context(&pool, &fault);
-  size_t promised = kernel_conv_integer.scratch(&ctx, a);
-  assert_true(kernel_conv_integer.run(&ctx, a));
-  assert_int_equal(pool.taken, promised);
+  test_pool pool;
+  run_kernel(&kernel_conv_integer, a, 3, &pool);
   free_pool(&pool);
 }
 

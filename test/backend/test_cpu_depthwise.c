@@ -62,14 +62,9 @@ static int64_t result_size(const conv_args *p) {
 }
 
 static void run(const conv_args *p, int n_threads) {
-  kernel_fault fault = {0};
-  test_pool pool = {.grants = MAX_GRANTS};
-  kernel_context ctx = make_context(&pool, &fault);
-  ctx.n_threads = n_threads;
+  test_pool pool;
   for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
-  const size_t bytes = kernel_conv.scratch(&ctx, p);
-  assert_true(kernel_conv.run(&ctx, p));
-  assert_int_equal(pool.taken, bytes);
+  run_kernel(&kernel_conv, p, n_threads, &pool);
   free_pool(&pool);
 }
 

@@ -11,6 +11,7 @@
 enum { MOST_A = 1 << 18, MOST_B = 1 << 19, MOST_OUT = 1 << 16, GUARD = 64, MOST_THREADS = 8 };
 
 static float a[MOST_A], b[MOST_B], bias[MOST_OUT], added[MOST_OUT];
+static double sums[MOST_OUT];
 static float out[MOST_OUT + GUARD], before[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
 
 /* In [-1, 1), bits mixed so that no two are like each other, however far apart. */
@@ -53,30 +54,34 @@ static matmul_args args_of(const sizes *z) {
                        .tail = conv_tail_none};
 }
 
-static void run(const kernel_desc *kernel, const matmul_args *p, int n_threads, test_pool *pool) {
-  kernel_fault fault = {0};
-  *pool = (test_pool){.grants = 1};
-  kernel_context ctx = make_context(pool, &fault);
-  ctx.n_threads = n_threads;
-  assert_true(kernel->run(&ctx, p));
-  assert_int_equal(pool->taken, kernel_scratch_size(kernel->scratch(&ctx, p)));
-}
-
 /* A bias of the result's size lies where the result is to be. */
 static void multiply(const matmul_args *p, int n_threads) {
   test_pool pool;
   for (int64_t i = 0; i < MOST_OUT + GUARD; i++) out[i] = -99;
   if (p->bias == out) memcpy(out, bias, (size_t)result_size(p) * sizeof *out);
-  run(&kernel_matmul, p, n_threads, &pool);
+  run_kernel(&kernel_matmul, p, n_threads, &pool);
   free_pool(&pool);
 }
 
-static double sum_of(const matmul_args *p, int64_t batch, int64_t row, int64_t column) {
-  const int64_t at = batch * p->bias_batch.strides[0] + row * p->bias_m + column;
-  double sum = p->bias ? (double)bias[at] : 0;
-  for (int64_t k = 0; k < p->k; k++)
-    sum += (double)a[(batch * p->m + row) * p->k + k] * (double)b[k * p->n + column];
-  return sum;
+static float rounded(const matmul_args *p, float x) {
+  return p->rounds ? bf16_to_f32(f32_to_bf16(x)) : x;
+}
+
+/* The product alone, row by row of b. */
+static void find_sums(const matmul_args *p) {
+  memset(sums, 0, (size_t)result_size(p) * sizeof *sums);
+  for (int64_t i = 0; i < p->batches * p->m; i++)
+    for (int64_t k = 0; k < p->k; k++) {
+      const double x = (double)rounded(p, a[i * p->k + k]);
+      const float *row = b + i / p->m * p->b_batch.strides[0] + k * p->n;
+      for (int64_t j = 0; j < p->n; j++) sums[i * p->n + j] += x * (double)rounded(p, row[j]);
+    }
+}
+
+static double want_at(const matmul_args *p, int64_t batch, int64_t row, int64_t column) {
+  const int64_t at = batch * p->bias_batch.strides[0] + row * p->bias_m + column * p->bias_n;
+  return p->alpha * sums[(batch * p->m + row) * p->n + column] +
+         (p->bias ? p->beta * (double)bias[at] : 0);
 }
 
 /* More than k roundings, up as often as down, and much less than a product. */
@@ -86,7 +91,7 @@ static void compare(const matmul_args *p) {
   for (int64_t batch = 0; batch < p->batches; batch++)
     for (int64_t i = 0; i < p->m; i++)
       for (int64_t j = 0; j < p->n; j++, got++) {
-        const double want = sum_of(p, batch, i, j);
+        const double want = want_at(p, batch, i, j);
         if (!(fabs((double)*got - want) <= allowed))
           fail_msg("(%d, %d) by %d: element (%d, %d) is %a, not %a", (int)p->m, (int)p->k,
                    (int)p->n, (int)i, (int)j, (double)*got, want);
@@ -122,16 +127,23 @@ static void check_followed(matmul_args p) {
 
 static void check_one(const matmul_args *p) {
   multiply(p, 1);
-  if (!p->rounds) compare(p);
+  compare(p);
   check_threads(p);
   check_followed(*p);
 }
 
-/* None, a row for all rows, and one for each, where the result is to be. */
+/* None, a row for all rows, and one for each, where the result is to be; with factors, a number for
+ * each row. */
 static void check_biases(matmul_args p) {
+  find_sums(&p);
   check_one(&p);
-  p.beta = p.bias_n = 1;
   p.bias = bias;
+  p.alpha = -0.75;
+  p.beta = 0.5;
+  p.bias_m = 1;
+  check_one(&p);
+  p.alpha = p.beta = p.bias_n = 1;
+  p.bias_m = 0;
   check_one(&p);
   p.bias = out;
   p.bias_m = p.n;
@@ -139,10 +151,15 @@ static void check_biases(matmul_args p) {
   check_one(&p);
 }
 
+static void check_batches_of_b(matmul_args p) {
+  p.b_batch.strides[0] = p.n * p.k;
+  if (p.batches > 1) check_biases(p);
+}
+
 static void check_packed(matmul_args p, bool rounds) {
   test_pool pool;
   p.rounds = rounds;
-  run(&kernel_matmul_pack, &p, 1, &pool);
+  run_kernel(&kernel_matmul_pack, &p, 1, &pool);
   p.panels = pool.memory[0];
   p.is_packed = true;
   check_biases(p);
@@ -155,10 +172,11 @@ static void test_products(void **state) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
       const matmul_args p = args_of(&all[i]);
-      assert_true(result_size(&p) <= MOST_OUT && p.n * p.k <= MOST_B);
+      assert_true(result_size(&p) <= MOST_OUT && p.batches * p.n * p.k <= MOST_B);
       assert_true(p.batches * p.m * p.k <= MOST_A);
       check_biases(p);
       if (p.k == 0) continue;
+      check_batches_of_b(p);
       check_packed(p, false);
       check_packed(p, true);
     }

@@ -66,28 +66,9 @@ static void find_want(const winograd_args *p) {
         for (int64_t i = 0; i < p->out_columns; i++) want[n++] = sum_at(p, image, o, y, i);
 }
 
-/* Runs a kernel behind its packing. */
-static void run(const kernel_desc *pack, const kernel_desc *k, void *args, const void **packed,
-                int n_threads) {
-  kernel_fault fault = {0};
-  test_pool pool = {.grants = MAX_GRANTS}, weights = pool;
-  kernel_context ctx = make_context(&weights, &fault);
-  ctx.n_threads = n_threads;
-  size_t bytes = pack->scratch(&ctx, args);
-  assert_true(pack->run(&ctx, args));
-  assert_int_equal(weights.taken, bytes);
-  *packed = weights.memory[0];
-  ctx.pool = &pool;
-  bytes = k->scratch(&ctx, args);
-  assert_true(k->run(&ctx, args));
-  assert_int_equal(pool.taken, bytes);
-  free_pool(&pool);
-  free_pool(&weights);
-}
-
 static void run_tiles(winograd_args *p, int n_threads) {
   for (int64_t i = 0; i < MOST_OUT; i++) out[i] = -99;
-  run(&kernel_winograd_pack, &kernel_winograd, p, &p->packed, n_threads);
+  run_packed_kernel(&kernel_winograd_pack, &kernel_winograd, p, &p->packed, n_threads);
   for (int64_t i = result_size(p); i < MOST_OUT; i++) assert_true(out[i] == -99);
 }
 
@@ -111,7 +92,7 @@ static void run_direct(const winograd_args *p) {
                  .dims = {dim_of(1, 1, 1, 0), dim_of(p->in_rows, p->out_rows, 3, p->top),
                           dim_of(p->in_columns, p->out_columns, 3, p->left)},
                  .tail = conv_tail_none};
-  run(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
+  run_packed_kernel(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
 }
 
 /* What a direct sum may be off by in the op cases, of numbers up to 2. */

@@ -114,6 +114,37 @@ static void find_lanes(const attention *p, const ktensor *x, const panel *t, int
   for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(p, x, &t->rows[l + i]);
 }
 
+/* The largest magnitude, as bits: those of what is not finite are at least NOT_FINITE, and of what
+ * BF16 has not, but infinity for it, NOT_BF16. */
+enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
+static int32_t largest_bits(int64_t n, const float *x) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    bits &= MAGNITUDE;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+static bool all_finite(int64_t n, const float *x) { return largest_bits(n, x) < NOT_FINITE; }
+
+/* What is finite and rounds to infinity in BF16 becomes the largest number that BF16 has: a score
+ * that a mask hides must not be infinite or NaN where it is finite in floats. */
+static void keep_finite(int64_t n, float *x) {
+  enum { LARGEST_BF16 = 0x7f7f0000 };
+  if (largest_bits(n, x) < NOT_BF16) return;
+  for (int64_t i = 0; i < n; i++) {
+    int32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    const int32_t size = bits & MAGNITUDE;
+    if (size < NOT_BF16 || size >= NOT_FINITE) continue;
+    bits = (bits ^ size) | LARGEST_BF16;
+    memcpy(&x[i], &bits, sizeof bits);
+  }
+}
+
 /* Words of neighbouring rows of x (rows, width), which may be `to`. */
 static void join_rows(const float *x, int64_t rows, int64_t width, uint32_t *to) {
   for (int64_t i = 0; i < rows; i += 2, x += 2 * width, to += width)
@@ -127,7 +158,10 @@ static void begin_panel(const plan *s, panel *t) {
     find_lanes(s->p, s->p->q, t, l, at);
     for (int64_t d = 0; d < n; d += COLUMNS) load_lanes(s->p, t, at, l, d, least(COLUMNS, n - d));
   }
-  if (s->pairs) join_rows(t->q, n, t->lanes, (uint32_t *)t->q);
+  if (s->pairs) {
+    keep_finite(n * t->lanes, t->q);
+    join_rows(t->q, n, t->lanes, (uint32_t *)t->q);
+  }
   memset(t->sums, 0, (size_t)(s->v_width * t->lanes) * sizeof(float));
   for (int l = 0; l < t->lanes; l++) {
     t->state.largest[l] = -INFINITY;
@@ -169,23 +203,6 @@ static void fill_rows(const key_rows *r, int64_t j, int64_t n, int64_t more, int
   memset(to + n * width, 0, (size_t)(more * width) * sizeof *to);
 }
 
-/* The largest magnitude, as bits: those of what is not finite are at least NOT_FINITE, and of what
- * BF16 has not, but infinity for it, NOT_BF16. */
-enum { NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
-static int32_t largest_bits(int64_t n, const float *x) {
-  enum { MAGNITUDE = 0x7fffffff };
-  int32_t largest = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int32_t bits;
-    memcpy(&bits, &x[i], sizeof bits);
-    bits &= MAGNITUDE;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
-}
-
-static bool all_finite(int64_t n, const float *x) { return largest_bits(n, x) < NOT_FINITE; }
-
 static void fill_block(work *w, int64_t at) {
   const plan *s = w->s;
   w->at = at;
@@ -194,6 +211,7 @@ static void fill_block(work *w, int64_t at) {
   fill_rows(&w->k, at, w->n_keys, more, s->p->sizes.head_dim, w->keys);
   fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
   if (!s->pairs) return;
+  keep_finite(w->n_keys * s->p->sizes.head_dim, w->keys);
   pairs_round(w->keys, (w->n_keys + more) * s->p->sizes.head_dim / 2, w->key_words);
   w->joined = largest_bits(w->n_keys * s->v_width, w->values) < NOT_BF16;
   if (w->joined) join_rows(w->values, w->n_keys, s->v_width, w->value_words);
@@ -201,15 +219,13 @@ static void fill_block(work *w, int64_t at) {
 
 /* Asks for rows [j, end). */
 static void ask_for_rows(const key_rows *r, int64_t j, int64_t end) {
-  enum { LINE = 64 /* bytes */ };
   const ktensor *t = r->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
                 bytes = t->dims[t->rank - 1] * size;
   for (int64_t run; j < end; j += run) {
     const char *x = element_at(t->data, t->type, place_row(r, t, r->at, j, &run));
     run = least(run, end - j);
-    for (int64_t i = 0; i < run; i++)
-      for (int64_t b = 0; b < bytes; b += LINE) ask_for(x + i * step + b, 0);
+    for (int64_t i = 0; i < run; i++) ask_for_bytes(x + i * step, bytes);
   }
 }
 

@@ -31,8 +31,7 @@ enum {
 
 /* Along a dimension, from the first input of the first output to the last of the last. */
 static int64_t reach_of(const conv_dim *d) {
-  return d->out > 0 && d->kernel > 0 ? (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1
-                                     : 0;
+  return d->out > 0 && d->kernel > 0 ? conv_dim_reach(d, d->out) : 0;
 }
 
 /* Of a rounded kernel of one element, inputs between those that it sees are not copied: how far

@@ -20,7 +20,6 @@
 enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
-  LINE = 64,               /* bytes */
   LEAST_BLOCK = 64,        /* outputs of a task at least, where there are few tiles */
   CACHED_BYTES = 32 * 1024 /* planes of a group that a task lays out for itself */
 };
@@ -286,18 +285,15 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
             (char *)((int32_t *)a->p->out + at + r * a->cells));
 }
 
-static void ask_for_row(const void *x, int64_t size, int64_t first, int64_t n) {
-  for (int64_t i = 0; i < n * size; i += LINE) ask_for((const char *)x + first * size + i, 0);
-}
-
 /* Asks for what store_tile will read and write of the same outputs, which lies far apart. */
 static void ask_for_tile(const integer_conv *a, int rows, int64_t at, const cell_run *runs) {
   const requantise_term *t = &a->args->codes.terms[1];
   const bool makes_codes = a->args->makes_codes;
+  const int64_t other = (int64_t)dtype_size(t->type), made = makes_codes ? 1 : sizeof(int32_t);
   for (int r = 0; r < rows; r++) {
     const int64_t first = at + r * a->cells + runs->cell;
-    if (makes_codes && t->x) ask_for_row(t->x, (int64_t)dtype_size(t->type), first, runs->n);
-    ask_for_row(a->p->out, makes_codes ? 1 : (int64_t)sizeof(int32_t), first, runs->n);
+    if (makes_codes && t->x) ask_for_bytes((const char *)t->x + first * other, runs->n * other);
+    ask_for_bytes((const char *)a->p->out + first * made, runs->n * made);
   }
 }
 

@@ -12,7 +12,8 @@ typedef struct conv_tail {
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};
 
-/* Of n outputs, the first of which is element `at` of out, from their sums; to may be `from`. */
+/* Of n outputs, the first of which is element `at` of out, from their sums; to may be `from`, or
+ * those of `added`. */
 void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
                    float *to);
 

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/depthwise_kernels.h"
 
 #if KERNEL_X86
 
@@ -173,12 +174,10 @@ static const cells_kernel kernels[2][2] = {{sum_3_1, sum_3_2}, {sum_5_1, sum_5_2
 
 static int64_t vectors_of_row(const conv_part *a) {
   const window *d = &a->d[2];
-  const int64_t reach = (d->count - 1) * d->stride + d->taps, in = a->p->dims[2].in - d->origin;
+  const int64_t reach = depthwise_reach(d->taps, d->stride, d->count),
+                in = a->p->dims[2].in - d->origin;
   return reach > in ? reach : in;
 }
-
-/* Rows of inputs that `rows` rows of outputs see. */
-static int64_t reach_of(const window *d, int64_t rows) { return (rows - 1) * d->stride + d->taps; }
 
 typedef struct memory {
   float *weight, *bias, *x, *sums;
@@ -189,7 +188,7 @@ typedef struct memory {
 static memory memory_of(const conv_part *a, int64_t rows, float *from) {
   memory m = {.weight = from};
   const int64_t weight = tap_count(a) * LANES,
-                x = reach_of(&a->d[1], rows) * vectors_of_row(a) * LANES,
+                x = depthwise_reach(a->d[1].taps, a->d[1].stride, rows) * vectors_of_row(a) * LANES,
                 sums = round_up(rows * a->d[2].count, LANES) * LANES;
   m.bytes = (size_t)(weight + LANES + x + sums) * sizeof(float);
   if (!from) return m;
@@ -219,7 +218,8 @@ static void turn_band(band *b, int64_t row, int64_t rows) {
   const window *d = &b->a->d[1];
   const int64_t pitch = vectors_of_row(b->a) * LANES, in = b->a->p->dims[1].in,
                 top = input_at(d, row, 0), first = top < 0 ? 0 : least(top, in),
-                last = least(in, top + reach_of(d, rows)), stop = last > first ? last : first;
+                last = least(in, top + depthwise_reach(d->taps, d->stride, rows)),
+                stop = last > first ? last : first;
   const int64_t kept = b->stop > first ? b->stop - first : 0;
   if (kept > 0)
     memmove(b->m.x, b->m.x + (first - b->first) * pitch, (size_t)(kept * pitch) * sizeof *b->m.x);

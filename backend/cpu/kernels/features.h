@@ -4,6 +4,7 @@
  * functions marked with TARGET_*, called only after cpu_has_*() said yes. Elsewhere than on x86-64
  * and aarch64 there are none. */
 #include <stdbool.h>
+#include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define KERNEL_X86 1
@@ -50,6 +51,12 @@ const char *cpu_level_name(void);
  * lines that are on their way as bound what memory gives (Zen 4: 24). */
 static inline void ask_for(const void *from, int ahead) {
   __builtin_prefetch((const char *)from + ahead, 0, 2);
+}
+
+/* Asks for each line of them. */
+static inline void ask_for_bytes(const void *from, int64_t bytes) {
+  enum { LINE = 64 };
+  for (int64_t i = 0; i < bytes; i += LINE) ask_for((const char *)from + i, 0);
 }
 
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.

@@ -222,11 +222,10 @@ static bool is_placed(const tile_task *t, const gemm_tiling *p, int64_t j) {
 
 /* Of the panel at column j, before any of k. */
 static part_sums begin_sums(const gemm_tiling *p, const tile_task *t, int64_t j) {
-  static const double zeros[16];
-  if (!t->place.c)
-    return (part_sums){t->tile + j * (int64_t)p->size, p->block_n, (const char *)zeros, 0};
+  static const _Alignas(64) char zeros[GEMM_ROW_BYTES];
+  if (!t->place.c) return (part_sums){t->tile + j * (int64_t)p->size, p->block_n, zeros, 0};
   if (!is_placed(t, p, j)) return (part_sums){t->tile, p->kernel.nr, t->tile, p->kernel.nr};
-  part_sums s = {(char *)(t->place.c + j), t->place.c_step, (const char *)zeros, 0};
+  part_sums s = {(char *)(t->place.c + j), t->place.c_step, zeros, 0};
   if (t->place.from) {
     s.from = (const char *)(t->place.from + j);
     s.from_step = t->place.from_step;

@@ -36,6 +36,7 @@ typedef struct gemm_tile {
   const char *next; /* what is asked for on the way: `next_step` bytes for each k */
   int64_t next_step;
 } gemm_tile;
+enum { GEMM_ROW_BYTES = 128 }; /* of c in a tile, at most: nr elements */
 typedef struct gemm_kernel {
   int mr, nr; /* the most rows, columns */
   void (*run)(const gemm_tile *t, int rows);

@@ -11,6 +11,7 @@ typedef double vec2 __attribute__((vector_size(16)));
 /* ---------------------------------------------------------------- any processor */
 
 enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4 };
+_Static_assert(TILE_N_WIDE * sizeof(double) <= GEMM_ROW_BYTES, "a row of zeros is as wide");
 
 KERNEL_INLINE vec4 load_portable(dtype t, const void *b, int64_t at) {
   vec4 f;

@@ -8,6 +8,7 @@
  * They have a body for each number of rows, and where `type` is known one for that. */
 
 TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t) {
+  _Static_assert(TILE_COLUMNS * sizeof(float) <= GEMM_ROW_BYTES, "a row of zeros is as wide");
   const int chains = gemm_chains(rows);
   const float *a = t->a;
   TILE_VECTOR acc[TILE_ROWS > 6 ? 2 * TILE_ROWS : 12];

@@ -56,11 +56,6 @@ static void scale_columns(const product *q, int64_t n, const row_block *bias, vo
                        (uint64_t)beta_int * (uint64_t)bias->i64[i]);
 }
 
-/* out = value + bias, of n each; out may be bias. */
-static void add_bias(int64_t n, const float *value, const float *bias, float *out) {
-  for (int64_t i = 0; i < n; i++) out[i] = value[i] + bias[i];
-}
-
 /* Whether the result is the product, or it plus rows of a bias: a factor of 1 changes no bit. */
 static bool is_plain_sum(const matmul_args *p) {
   return p->type == DTYPE_F32 && p->alpha == 1 && (!p->bias || (p->beta == 1 && p->bias_n == 1));
@@ -75,9 +70,10 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   int64_t size = (int64_t)compute_size(q->c);
   row_block v;
   if (p->bias && is_plain_sum(p)) {
-    const float *bias =
-        operand_at(p->type, p->bias, &p->bias_batch, batch, row * p->bias_m + column);
-    add_bias(n, values, bias, (float *)p->out + (batch * p->m + row) * p->n + column);
+    conv_tail sum = conv_tail_none;
+    sum.added = operand_at(p->type, p->bias, &p->bias_batch, batch, row * p->bias_m + column);
+    conv_tail_row(&sum, -0.0F, 0, n, values,
+                  (float *)p->out + (batch * p->m + row) * p->n + column);
     return;
   }
   if (!p->bias && p->alpha != 1) memset(&v, 0, sizeof v);

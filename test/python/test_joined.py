@@ -218,6 +218,27 @@ def test_wrong_parts_stay_apart(root, stub, tmp_path, as_part, first):
 
 
 @pytest.mark.by_turn(10)
+def test_larger_sizes_keep_the_program(build, stub, tmp_path):
+    """Where ops are no longer small the others run by the program that was built for all of them."""
+
+    class Wide(Chain):
+        def forward(self, x):
+            y = super().forward(x)
+            return y, (y[:, :1] + torch.arange(64)).cumsum(0).cumsum(1)
+
+    rows, model = torch.export.Dim("rows", min=2, max=400), Wide(10)
+    all_inputs = [(torch.randn(n, 4),) for n in (3, 50)]
+    clave.export(model, all_inputs[0], dynamic_shapes=({0: rows},)).save(tmp_path / "wide.clv")
+    env = stub | {"CLAVE_SELF_CHECK": "off", "CLAVE_CACHE_DIR": str(tmp_path / "cache")}
+    turns, results = run_counted(tmp_path / "wide.clv", all_inputs, env, tmp_path)
+    for (x,), got in zip(all_inputs, results[2], strict=True):
+        for g, want in zip(got, model(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(g), want)
+    assert turns[2][0] == 1 < turns[2][1] <= 4
+    assert sum(b"joined" in path.read_bytes() for path in (tmp_path / "cache").glob("*.clbin")) == 1
+
+
+@pytest.mark.by_turn(10)
 def test_faults_name_their_op(stub, tmp_path):
     class Faulty(Chain):
         def forward(self, x, at):

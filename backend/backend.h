@@ -135,8 +135,8 @@ typedef struct backend_vtable {
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   /* (optional, both) One recording of the first *taken of n that follow each other, all of which
    * can be joined, for one launch: *out, or NULL where that would not be faster. It gives the same
-   * bits, reads no forms, and its operands are those of all, which outlive it. Where its launch
-   * would have too many of them run() is UNSUPPORTED. numbers: what they report faults under. */
+   * bits, reads no forms, and its operands are those of all, which outlive it. Whatever
+   * run() refuses, as too many of them, may run apart. numbers: what they report faults under. */
   bool (*can_join)(backend *b, const recording *r);
   clave_status (*join)(backend *b, const recording *const *all, const uint32_t *numbers, uint32_t n,
                        uint32_t *taken, recording **out);

@@ -18,7 +18,7 @@ static void destroy_device(backend *b) {
   if (!d) return;
   builders_destroy(d->builders);
   programs_destroy(d);
-  joined_parts_destroy(d);
+  joined_programs_destroy(d);
   gemm_clblast_close(d);
   if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
   if (d->context) d->cl->clReleaseContext(d->context);

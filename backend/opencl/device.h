@@ -128,7 +128,8 @@ clave_status source_of_header(const cl_device *d, const char *name, text *out) S
 /* A kernel's text, with the includes written out, and the options that it is compiled with. */
 typedef struct isolated_kernel {
   const char *source, *kernel, *options;
-  const char *behind; /* text behind it that names what it declares */
+  const char *left_out; /* part of it that is left out, or "" */
+  const char *behind;   /* text behind it that names what it declares */
 } isolated_kernel;
 /* That as text whose names at file scope and macros begin with `prefix`, those of options too. The
  * kernel is a function, whose first parameter is `const joined_place joined_at`, and asks
@@ -193,6 +194,8 @@ struct cl_device {
   bool blas_refused;         /* CLBlast failed: our own kernels run instead. Atomic */
   struct joined_part *parts; /* owned: what joined.c knows of programs. Under `lock` */
   size_t n_parts, cap_parts;
+  struct joined_program *joined; /* owned: joined.c's programs. Under `lock` */
+  size_t n_joined, cap_joined;
   asm_state assembly[7]; /* instructions of assembly.c's table. Under `lock` */
 };
 
@@ -363,6 +366,10 @@ clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
                                 bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
 
+/* The buffer that value i stands for now, or NULL, and the offset of element 0. */
+const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
+                               int64_t *offset);
+
 /* ---------------------------------------------------------------- joined.c */
 
 /* Buffers that the launches of a joined one may have in all. */
@@ -373,7 +380,7 @@ bool opencl_can_join(backend *b, const recording *r);
 clave_status opencl_join(backend *b, const recording *const *all, const uint32_t *numbers,
                          uint32_t n, uint32_t *taken, recording **out) STATUS_CHECK;
 void joined_destroy(joined_launches *j); /* takes NULL */
-void joined_parts_destroy(cl_device *d);
+void joined_programs_destroy(cl_device *d);
 typedef struct joined_state joined_state; /* a stream's, of one */
 /* What its launches run with now: the table on the device, and their buffers, which stand behind
  * it. *state is made at the first call. UNSUPPORTED: they are too many. */

@@ -84,8 +84,7 @@ static const char *skip_spaces(const char *at) {
 
 /* ---------------------------------------------------------------- lines */
 
-/* What is left of a text: no comments, and of `#if TEAM > 1` what holds where nobody shares a row.
- */
+/* What is left of a text without its comments. */
 static void append_code(const char *at, text *out) {
   while (*at) {
     const char *open = strchr(at, '/');
@@ -102,6 +101,20 @@ static void append_code(const char *at, text *out) {
       text_append(out, at++, 1);
     }
   }
+}
+
+/* left_out: a header's text, which is there as often as it is included. */
+static void append_without(const char *at, const char *left_out, text *out) {
+  text rest = {0};
+  for (const char *found; *left_out && (found = strstr(at, left_out));
+       at = found + strlen(left_out))
+    text_append(&rest, at, (size_t)(found - at));
+  text_puts(&rest, at);
+  if (rest.failed)
+    out->failed = 1;
+  else if (rest.data)
+    append_code(rest.data, out);
+  text_free(&rest);
 }
 
 static bool begins(const char *line, const char *head) {
@@ -324,7 +337,7 @@ clave_status source_isolate(const isolated_kernel *k, const char *prefix, text *
   text code = {0}, alone = {0}, all = {0}, head = {0};
   *has_groups = true;
   if (shares_rows(k->options)) return NULL; /* drop_teams would leave out how */
-  append_code(k->source, &code);
+  append_without(k->source, k->left_out, &code);
   if (code.data) drop_teams(code.data, &alone);
   write_macros(k->options, &all);
   if (alone.data) write_as_function(alone.data, k->kernel, &all);

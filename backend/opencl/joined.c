@@ -25,7 +25,7 @@ enum {
 typedef struct joined_launch {
   const recorded_launch *l; /* borrowed */
   uint32_t number;          /* of its node */
-  uint32_t kernel;          /* from 1 on */
+  uint32_t kernel;          /* of the program's, from 1 on */
 } joined_launch;
 
 struct joined_launches {
@@ -130,14 +130,6 @@ static void write_entry(const kernel_signature *g, text *t) {
   text_printf(t, "numbers);\n  }\n}\n");
 }
 
-/* Cuts the built-in functions out, which stand in front of all. */
-static void cut(text *t, const char *part, size_t size) {
-  char *at = t->data ? strstr(t->data, part) : NULL;
-  if (!at || !size) return;
-  memmove(at, at + size, t->size - (size_t)(at - t->data) - size + 1);
-  t->size -= size;
-}
-
 /* A kernel's text as a part of joined ones, which is made once: NULL where it is none. `mark`
  * stands for the prefix of its names. */
 struct joined_part {
@@ -146,11 +138,6 @@ struct joined_part {
 };
 static const char mark[] = "\1";
 
-void joined_parts_destroy(cl_device *d) {
-  for (size_t i = 0; i < d->n_parts; i++) free(d->parts[i].text);
-  free(d->parts);
-}
-
 static clave_status isolate_part(const cl_device *d, const kernel_program *p, text *out,
                                  bool *has_groups) {
   text source = {0}, behind = {0}, builtins = {0};
@@ -158,12 +145,13 @@ static clave_status isolate_part(const cl_device *d, const kernel_program *p, te
   clave_status st = program_text(d, p, &source);
   if (!st) st = source_of_header(d, "builtins.h", &builtins);
   if (!st) st = text_status(&behind);
-  if (!st) {
-    cut(&source, builtins.data, builtins.size);
-    st = source_isolate(&(isolated_kernel){source.data, program_signature(p)->kernel,
-                                           program_options(p), behind.data},
+  if (!st)
+    st = source_isolate(&(isolated_kernel){.source = source.data,
+                                           .kernel = program_signature(p)->kernel,
+                                           .options = program_options(p),
+                                           .left_out = builtins.data,
+                                           .behind = behind.data},
                         mark, out, has_groups);
-  }
   text_free(&source);
   text_free(&behind);
   text_free(&builtins);
@@ -271,13 +259,19 @@ typedef struct kernel_list {
   int n;
 } kernel_list;
 
-/* Its number from 1 on; 0: there is no room. */
-static uint32_t number_kernel(kernel_list *k, kernel_program *p) {
+/* Its number from 1 on; 0: it is none of them. */
+static uint32_t find_kernel(const kernel_list *k, const kernel_program *p) {
   for (int i = 0; i < k->n; i++)
     if (k->items[i] == p) return (uint32_t)i + 1;
-  if (k->n == MAX_JOINED_PROGRAMS || (k->n && !same_options(k->items[0], p))) return 0;
+  return 0;
+}
+
+/* False: there is no room. */
+static bool add_kernel(kernel_list *k, kernel_program *p) {
+  if (find_kernel(k, p)) return true;
+  if (k->n == MAX_JOINED_PROGRAMS || (k->n && !same_options(k->items[0], p))) return false;
   k->items[k->n++] = p;
-  return (uint32_t)k->n;
+  return true;
 }
 
 /* False: its kernels have no room. */
@@ -286,13 +280,12 @@ static bool take_recording(joined_launches *j, kernel_list *kernels, const cl_re
   const kernel_list before = *kernels;
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
-    const uint32_t kernel = number_kernel(kernels, l->program);
-    if (!kernel) {
+    if (!add_kernel(kernels, l->program)) {
       *kernels = before;
       j->n -= (uint32_t)i;
       return false;
     }
-    j->launches[j->n++] = (joined_launch){l, number, kernel};
+    j->launches[j->n++] = (joined_launch){.l = l, .number = number};
   }
   return true;
 }
@@ -306,21 +299,70 @@ static uint64_t class_of(const joined_launches *j) {
   return all;
 }
 
-static clave_status record_joined(cl_device *d, joined_launches *j, const kernel_list *kernels,
-                                  cl_recording *out) {
+/* A joined kernel's program, and what it was generated of. */
+struct joined_program {
+  kernel_list kernels;
+  kernel_program *program; /* borrowed: the device's */
+};
+
+void joined_programs_destroy(cl_device *d) {
+  for (size_t i = 0; i < d->n_parts; i++) free(d->parts[i].text);
+  free(d->parts);
+  free(d->joined);
+}
+
+/* One that has all kernels of `wanted` among its own, as where ops of larger sizes are no longer
+ * small, or NULL. */
+static const struct joined_program *find_containing(const cl_device *d, const kernel_list *wanted) {
+  for (size_t i = 0; i < d->n_joined; i++) {
+    int n = 0;
+    while (n < wanted->n && find_kernel(&d->joined[i].kernels, wanted->items[n])) n++;
+    if (n == wanted->n) return &d->joined[i];
+  }
+  return NULL;
+}
+
+static clave_status generate_program(cl_recorder *s, const kernel_list *kernels,
+                                     const launch_variant *variant, kernel_program **out) {
+  cl_device *d = s->device;
   joined_kernel k = {.d = d, .programs = kernels->items, .n = kernels->n};
   joined_kernel *ctx = &k;
+  launch l;
+  launch_begin(&l, s, NULL);
+  launch_generated(&l, "joined", write_joined, &ctx);
+  TRY(program_find(d, &l, variant, out));
+  mutex_lock(d->lock);
+  bool room = array_reserve(&d->joined, &d->cap_joined, d->n_joined + 1, sizeof *d->joined);
+  if (room) d->joined[d->n_joined++] = (struct joined_program){*kernels, *out};
+  mutex_unlock(d->lock);
+  return room ? NULL : status_no_memory();
+}
+
+/* *kernels becomes those of the program. */
+static clave_status joined_program_of(cl_recorder *s, kernel_list *kernels,
+                                      const launch_variant *variant, kernel_program **out) {
+  cl_device *d = s->device;
+  mutex_lock(d->lock);
+  const struct joined_program *found = find_containing(d, kernels);
+  *out = found ? found->program : NULL;
+  if (found) *kernels = found->kernels;
+  mutex_unlock(d->lock);
+  return found ? NULL : generate_program(s, kernels, variant, out);
+}
+
+static clave_status record_joined(cl_device *d, joined_launches *j, kernel_list *kernels,
+                                  cl_recording *out) {
   cl_recorder s = {.device = d,
                    .fast = strstr(program_options(kernels->items[0]), " -D FAST") != NULL,
                    .out = out};
   const size_t group = d->entry->traits.is_cpu ? 1 : LOCAL_SIZE;
-  launch l;
-  launch_begin(&l, &s, NULL);
-  launch_generated(&l, "joined", write_joined, &ctx);
-  recorded_launch r = {.dims = 1, .joined = j, .class = class_of(j), .n_values = 0};
+  recorded_launch r = {.dims = 1, .joined = j};
   for (int i = 0; i < 3; i++) r.global[i] = r.local[i] = r.items[i] = i ? 1 : group;
   const launch_variant variant = variant_of(d, r.global, r.local);
-  TRY(program_find(d, &l, &variant, &r.program));
+  TRY(joined_program_of(&s, kernels, &variant, &r.program));
+  for (uint32_t i = 0; i < j->n; i++)
+    j->launches[i].kernel = find_kernel(kernels, j->launches[i].l->program);
+  r.class = class_of(j);
   r.signature = program_signature(r.program);
   args_place(r.signature, false, DTYPE_F32, &r.places);
   launch_value values[2 * (1 + MAX_JOINED_BUFFERS) + 1] = {0};
@@ -332,7 +374,7 @@ static clave_status record_joined(cl_device *d, joined_launches *j, const kernel
 }
 
 /* Takes j over. */
-static clave_status make_recording(cl_device *d, joined_launches *j, const kernel_list *kernels,
+static clave_status make_recording(cl_device *d, joined_launches *j, kernel_list *kernels,
                                    recording **out) {
   cl_recording *c = calloc(1, sizeof *c);
   clave_status st = c ? record_joined(d, j, kernels, c) : status_no_memory();
@@ -436,18 +478,11 @@ static bool put_buffer(entry_writer *w, int arg, const cl_buffer *b) {
   return true;
 }
 
-/* A buffer, and behind it the offset of element 0, as in submit.c. */
 static bool put_operand(entry_writer *w, int arg, const run_operands *o) {
-  const launch_value *v = &w->l->values[arg];
-  int64_t offset = w->l->values[arg + 1].as.i;
-  const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch : NULL;
-  if (v->kind == VALUE_OPERAND) {
-    const bound_tensor *t = &o->tensors[v->as.operand.slot];
-    buf = t->buf;
-    offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
-  }
+  int64_t offset;
+  const cl_buffer *b = launch_memory(w->l, arg, o, &offset);
   put_number(w, arg + 1, &offset, sizeof offset);
-  return put_buffer(w, arg, (const cl_buffer *)buf);
+  return put_buffer(w, arg, b);
 }
 
 /* Numbers that stay. */

@@ -82,21 +82,25 @@ static bool put_number(const recorded_launch *l, const bound_launch *b, int i, u
   return true;
 }
 
+const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
+                               int64_t *offset) {
+  const launch_value *v = &l->values[i];
+  *offset = l->values[i + 1].as.i;
+  if (v->kind == VALUE_SCRATCH) return (const cl_buffer *)o->scratch;
+  if (v->kind == VALUE_FORM) return (const cl_buffer *)o->forms[v->as.i];
+  if (v->kind != VALUE_OPERAND) return NULL;
+  const bound_tensor *t = &o->tensors[v->as.operand.slot];
+  *offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
+  return (const cl_buffer *)t->buf;
+}
+
 /* A buffer, and behind it the offset of element 0. changed: set where a number is another. */
 static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bound_launch *b,
                                 int i, const run_operands *o, bool *changed) {
-  const launch_value *v = &l->values[i];
-  int64_t offset = l->values[i + 1].as.i;
-  const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch
-                      : v->kind == VALUE_FORM  ? o->forms[v->as.i]
-                                               : NULL;
-  if (v->kind == VALUE_OPERAND) {
-    const bound_tensor *t = &o->tensors[v->as.operand.slot];
-    buf = t->buf;
-    offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
-  }
+  int64_t offset;
+  const cl_buffer *buf = launch_memory(l, i, o, &offset);
   if (put_number(l, b, i + 1, (uint64_t)offset, sizeof offset)) *changed = true;
-  return set_memory(s, l, b, i, (const cl_buffer *)buf);
+  return set_memory(s, l, b, i, buf);
 }
 
 /* An image of a form's words, which is made once and stays as long as the form. */

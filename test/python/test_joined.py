@@ -196,21 +196,46 @@ def test_many_buffers(stub, tmp_path):
 
 
 @pytest.mark.by_turn(10)
-def test_other_numbers_stay_apart(root, stub, tmp_path):
-    """A kernel that is wrong as a part of the joined one alone."""
+@pytest.mark.parametrize(("as_part", "first"), [("(v) / (total) * 0.5f", 21), ("this_is_no_name", 20)])
+def test_wrong_parts_stay_apart(root, stub, tmp_path, as_part, first):
+    """A kernel that gives other numbers as a part of the joined one alone, or that is not built as such."""
     kernels = shutil.copytree(root / "kernels_cl", tmp_path / "kernels")
     right = "#define RESULT(v, m, total) (v) / (total)\n"
     text = (kernels / "softmax.cl").read_text()
     assert right in text
-    wrong = f"#ifdef joined_get_global_id\n{right.rstrip()} * 0.5f\n#else\n{right}#endif\n"
+    wrong = f"#ifdef joined_get_global_id\n#define RESULT(v, m, total) {as_part}\n#else\n{right}#endif\n"
     (kernels / "softmax.cl").write_text(text.replace(right, wrong))
     x = torch.randn(3, 4)
     clave.export(Chain(20), (x,)).save(tmp_path / "chain.clv")
-    env = stub | {"CLAVE_SELF_CHECK": "on", "CLAVE_CACHE_DIR": "off", "CLAVE_KERNEL_DIR": str(kernels)}
-    turns, results = run_counted(tmp_path / "chain.clv", [(x,)] * 2, env, tmp_path)
-    assert turns == [[20, 21], [20, 20], [20, 20]]
-    for got in results[0] + results[1] + results[2]:
-        torch.testing.assert_close(torch.from_numpy(got[0]), Chain(20)(x))
+    for check, counts in (("on", [[20, first], [20, 20], [20, 20]]), ("off", [[20, 20]] * 3)):
+        if check == "off" and first > 20:
+            continue  # nobody compares
+        env = stub | {"CLAVE_SELF_CHECK": check, "CLAVE_CACHE_DIR": "off", "CLAVE_KERNEL_DIR": str(kernels)}
+        turns, results = run_counted(tmp_path / "chain.clv", [(x,)] * 2, env, tmp_path)
+        assert turns == counts
+        for got in results[0] + results[1] + results[2]:
+            torch.testing.assert_close(torch.from_numpy(got[0]), Chain(20)(x))
+
+
+@pytest.mark.by_turn(10)
+def test_larger_sizes_keep_the_program(build, stub, tmp_path):
+    """Where ops are no longer small the others run by the program that was built for all of them."""
+
+    class Wide(Chain):
+        def forward(self, x):
+            y = super().forward(x)
+            return y, (y[:, :1] + torch.arange(64)).cumsum(0).cumsum(1)
+
+    rows, model = torch.export.Dim("rows", min=2, max=400), Wide(10)
+    all_inputs = [(torch.randn(n, 4),) for n in (3, 50)]
+    clave.export(model, all_inputs[0], dynamic_shapes=({0: rows},)).save(tmp_path / "wide.clv")
+    env = stub | {"CLAVE_SELF_CHECK": "off", "CLAVE_CACHE_DIR": str(tmp_path / "cache")}
+    turns, results = run_counted(tmp_path / "wide.clv", all_inputs, env, tmp_path)
+    for (x,), got in zip(all_inputs, results[2], strict=True):
+        for g, want in zip(got, model(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(g), want)
+    assert turns[2][0] == 1 < turns[2][1] <= 4
+    assert sum(b"joined" in path.read_bytes() for path in (tmp_path / "cache").glob("*.clbin")) == 1
 
 
 @pytest.mark.by_turn(10)

@@ -80,6 +80,8 @@ clave_status file_move(const char *from, const char *to) STATUS_CHECK;
 bool file_exists(const char *path); /* of any kind, a dangling link too */
 bool folder_exists(const char *path);
 bool file_is_special(const char *path); /* a device, a pipe, a socket */
+/* Whether both lead to one regular file, which is there. */
+bool file_is_same(const char *a, const char *b);
 /* "m.clv" ends with ".clv", which itself does not. */
 bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */

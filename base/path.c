@@ -1,9 +1,16 @@
-/* Paths as text: nothing is allocated, so that programs without an allocator have it, too. */
+/* Paths: nothing is allocated, so that programs without an allocator have it, too. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 
 bool path_has_ending(const char *path, const char *ending) {
   size_t n = strlen(path), m = strlen(ending);
   return n > m && strcmp(path + n - m, ending) == 0;
+}
+
+bool file_is_same(const char *a, const char *b) {
+  struct stat one, two;
+  return stat(a, &one) == 0 && stat(b, &two) == 0 && S_ISREG(one.st_mode) &&
+         one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }

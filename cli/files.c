@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static int read_all(const char *name, int fd, page *out) {
   char buffer[65536];
   for (;;) {
@@ -94,27 +96,23 @@ int check_writable(const char *path) {
   return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
 }
 
-static bool is_one(const struct stat *a, const struct stat *b) {
-  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 static const char *name_of(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;
 }
 
 bool is_same_file(const char *a, const char *b) {
-  struct stat one, two;
-  const bool has_one = stat(a, &one) == 0, has_two = stat(b, &two) == 0;
-  if (!has_one && !has_two) return is_in_folder_of(a, name_of(b), b);
-  return has_one && has_two && S_ISREG(one.st_mode) && is_one(&one, &two);
+  struct stat info;
+  if (stat(a, &info) == 0 || stat(b, &info) == 0) return file_is_same(a, b);
+  return is_in_folder_of(a, name_of(b), b);
 }
 
 bool is_in_folder_of(const char *path, const char *name, const char *other) {
   struct stat one, two;
   if (strcmp(name_of(path), name) != 0) return false;
   char *a = folder_of(path), *b = folder_of(other);
-  const bool is_same = a && b && stat(a, &one) == 0 && stat(b, &two) == 0 && is_one(&one, &two);
+  const bool is_same = a && b && stat(a, &one) == 0 && stat(b, &two) == 0 &&
+                       one.st_dev == two.st_dev && one.st_ino == two.st_ino;
   free(a);
   free(b);
   return is_same;

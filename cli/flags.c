@@ -236,7 +236,7 @@ static int refuse_over(const flag *w, const char *written, const flag *f, const 
   if (is_written(f) && is_same_file(written, path))
     return fail("%s and %s would both be written to %s", f->name, w->name, path);
   if (w->kind == FLAG_RENEWED && (size_t)w->min == f->offset) return EXIT_GOOD;
-  if (file_exists(path) && is_same_file(written, path))
+  if (file_is_same(written, path))
     return fail("%s %s would be written over %s, which is read", w->name, written, path);
   if (is_operand(f) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
     return fail("%s %s would lie where the constants of %s are looked for", w->name, written, path);

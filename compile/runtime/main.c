@@ -178,6 +178,17 @@ static clave_status read_inputs(const command_line *c, files *f) {
   return NULL;
 }
 
+/* What was given is not lost. */
+static clave_status check_outputs(const command_line *c) {
+  const model_method *m = c->method;
+  for (int i = 0; i < m->n_inputs * m->n_outputs; i++) {
+    const int input = i / m->n_outputs, output = m->n_inputs + i % m->n_outputs;
+    if (!m->inputs[input].is_scalar && file_is_same(c->paths[input], c->paths[output]))
+      return INVALID("output %s would be written over input %s", c->paths[output], c->paths[input]);
+  }
+  return NULL;
+}
+
 /* All of them, or none where one cannot be written. */
 static clave_status write_outputs(const command_line *c, files *f) {
   const model_method *m = c->method;
@@ -192,6 +203,7 @@ static clave_status write_outputs(const command_line *c, files *f) {
 static clave_status run_files(const command_line *c, files *f) {
   TRY(take_files(c->method, f));
   TRY(read_inputs(c, f));
+  TRY(check_outputs(c));
   TRY(model_start(c->m, 0));
   TRY(model_run(c->m, c->method_index, f->in, f->out));
   return write_outputs(c, f);

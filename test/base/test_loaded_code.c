@@ -28,14 +28,14 @@ static long code_in_memory(void) {
 
 static void test_pages_go(void **state) {
   (void)state;
-  assert_true(code_in_memory() != 0);
   long before = code_in_memory();
+  if (before < 0) skip(); /* of another system */
+  assert_true(before > 0);
   release_code("libcmocka-of-others cmocka");
   release_code("");
   long others = code_in_memory();
   release_code("libother libcmocka");
   long after = code_in_memory();
-  if (before < 0) return; /* of another system */
   assert_true(others == before);
   assert_true(after < before && after <= 4);
 }

@@ -168,6 +168,14 @@ static void test_tools(void **state) {
   assert_int_equal(count_descriptors(), before);
 }
 
+static void expect_said(const tool_log *log, const char *text) {
+  file_map said;
+  assert_null(file_map_open(log->path, &said));
+  assert_int_equal(said.size, strlen(text));
+  assert_memory_equal(said.data, text, said.size);
+  file_map_close(&said);
+}
+
 /* Also where no descriptor can be had: then it is a file. */
 static void test_logs(void **state) {
   (void)state;
@@ -178,7 +186,6 @@ static void test_logs(void **state) {
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &most), 0);
   for (int has_memory = 0; has_memory < 2; has_memory++) {
     tool_log log;
-    file_map said;
     if (!has_memory) few = (struct rlimit){3, most.rlim_max};
     if (!has_memory) assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     assert_null(tool_log_open(folder, "log", &log));
@@ -187,10 +194,7 @@ static void test_logs(void **state) {
     assert_int_equal(log.memory >= 0, has_memory);
     assert_int_equal(run_tool("echo one", log.path), 0);
     assert_int_equal(run_tool("echo more >&2", log.path), 0);
-    assert_null(file_map_open(log.path, &said));
-    assert_int_equal(said.size, 9);
-    assert_memory_equal(said.data, "one\nmore\n", 9);
-    file_map_close(&said);
+    expect_said(&log, "one\nmore\n");
     tool_log_close(&log);
   }
   tool_log_close(&(tool_log){0});
@@ -202,12 +206,8 @@ static void test_logs(void **state) {
   assert_null(tool_log_open(folder, "answer", &second));
   assert_int_equal(first.memory, 0);
   assert_string_not_equal(first.path, second.path);
-  file_map said;
   assert_int_equal(run_tool("cat; echo one", first.path), 0);
-  assert_null(file_map_open(first.path, &said));
-  assert_int_equal(said.size, 4);
-  assert_memory_equal(said.data, "one\n", 4);
-  file_map_close(&said);
+  expect_said(&first, "one\n");
   tool_log_close(&second);
   tool_log_close(&first);
   assert_int_equal(dup2(input, 0), 0);

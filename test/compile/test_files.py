@@ -171,6 +171,16 @@ def test_two_outputs_of_one_file(two, given, name):
     assert np.array_equal(np.load(given / "i2.npy"), two[1][1])
 
 
+@pytest.mark.parametrize("name", ["x.npy", "./i.npy", "link"])
+def test_an_input_is_not_written_over(two, given, name):
+    (given / "link").symlink_to("x.npy")
+    before = {f.name: f.read_bytes() for f in given.iterdir()}
+    over = "i.npy" if name == "./i.npy" else "x.npy"
+    said = call(two, given, "x.npy", "i.npy", "o.npy", "o2.npy", name, "o4.npy", refused=True)
+    assert f"output {name} would be written over input {over}\n" in said
+    assert {f.name: f.read_bytes() for f in given.iterdir()} == before
+
+
 def test_no_room_for_the_last_output(two, given):
     before = sorted(given.iterdir())
     assert "/dev/full: " in call(two, given, "x.npy", "i.npy", *OUTS[:1], "o2.npy", "o3.bin", "/dev/full", refused=True)

@@ -44,8 +44,8 @@ def moments(want, got):
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """aim: of the time over the peer's; bounds: guards against getting slower, on OpenCL and on the CPU backend, about 1.3
-    times what was measured; peers and tolerance: where they are not the table's."""
+    """aim: of the time over the peer's; bounds: guards against getting slower, on OpenCL and on the CPU backend, about
+    1.3 times what was measured; peers and tolerance: where they are not the table's."""
 
     aim: float
     bounds: tuple[float, float]

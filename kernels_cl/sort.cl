@@ -54,8 +54,28 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
   return DESCENDING ? ~key : key;
 }
 
+#if ON_CPU && !LONG_KEY
+#define MARGIN 16 /* ahead of the keys and places: what sorts first */
 /* Puts e before what is greater in the sorted keys, of which `keep` stay; returns how many there
- * are. */
+ * are. What is beyond them has the greatest key. */
+static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
+  if (count == keep && e >= key[keep - 1]) return count;
+  if (e == UINT_MAX) {
+    key[count] = e;
+    place[count] = from;
+    return count + 1;
+  }
+  for (int i = min(count, RUN - 1) / 16 * 16; i >= 0; i -= 16) {
+    const uint16 keys = vload16(0, key + i), keys_before = vload16(0, key + i - 1);
+    const uint16 places = vload16(0, place + i), places_before = vload16(0, place + i - 1);
+    const int16 stays = keys <= e, follows = keys_before <= e;
+    vstore16(select(select(keys_before, (uint16)e, follows), keys, stays), 0, key + i);
+    vstore16(select(select(places_before, (uint16)from, follows), places, stays), 0, place + i);
+  }
+  return min(count + 1, keep);
+}
+#else
+#define MARGIN 0
 static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
   int at = count;
   if (count == keep) {
@@ -72,18 +92,41 @@ static inline int insert(sort_key *key, uint *place, int count, int keep, sort_k
   place[at] = from;
   return count;
 }
+#endif
 
 #if ON_CPU && !LONG_KEY && IS_FLOAT(X_TYPE)
-/* Whether none of 16 neighbours belongs before a key: as key_of, but that no key lies between those
- * of -0.0 and 0.0. */
-static inline int none_before(const __global STORAGE(X_TYPE) * x, uint key) {
+#define SIXTEEN 1
+/* As key_of. */
+static inline uint16 keys_of_16(const __global STORAGE(X_TYPE) * x) {
   const uint16 bits = as_uint16(LOAD16F(X_TYPE, x)), size = bits & 0x7fffffffu;
   uint16 keys = bits ^ (as_uint16(as_int16(bits) >> 31) | SIGN_BIT);
+  keys = select(keys, (uint16)SIGN_BIT, size == 0);
   keys = select(keys, ~(uint16)0, size > 0x7f800000u);
-  return !any((DESCENDING ? ~keys : keys) < key);
+  return DESCENDING ? ~keys : keys;
+}
+
+/* Inserts those of 16 neighbours, the first at place `from`, that belong before the last of `keep`
+ * keys, which are there. */
+static inline void insert_16(const __global STORAGE(X_TYPE) * x, sort_key *key, uint *place,
+                             int keep, uint from) {
+  const uint16 keys = keys_of_16(x);
+  const int16 below = keys < key[keep - 1];
+  const int8 eight = below.lo | below.hi;
+  const long2 two = as_long2(eight.lo | eight.hi);
+  sort_key all[16];
+  int is_below[16], found = 0;
+  uint which[16];
+  if ((two.x | two.y) == 0) return;
+  vstore16(keys, 0, all);
+  vstore16(below, 0, is_below);
+  for (uint i = 0; i < 16; i++) {
+    which[found] = i;
+    found -= is_below[i];
+  }
+  for (int i = 0; i < found; i++) insert(key, place, keep, keep, all[which[i]], from + which[i]);
 }
 #else
-#define none_before(x, key) 0
+#define SIXTEEN 0
 #endif
 
 __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
@@ -97,13 +140,23 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
   const index_t row = item / per_row, run = item % per_row, from = run * stretch;
   const index_t end = from + stretch < n ? from + stretch : n;
   x += x_offset + strided_offset(row, kept_dims, x_strides);
-  sort_key key[RUN];
-  uint place[RUN];
+  sort_key with_margin[MARGIN + RUN], *key = with_margin + MARGIN;
+  uint place_with_margin[MARGIN + RUN], *place = place_with_margin + MARGIN;
   int count = 0;
+#if MARGIN
+  for (int i = 0; i < RUN; i++) key[i] = UINT_MAX;
+  key[-1] = 0;
+#endif
   for (index_t i = from; i < end;) {
-    const index_t stop = min(i + 16, end);
-    if (count == keep && step == 1 && stop == i + 16 && none_before(x + i, key[keep - 1])) i = stop;
-    for (; i < stop; i++) count = insert(key, place, count, keep, key_of(x, i * step), (uint)i);
+#if SIXTEEN
+    if (count == keep && step == 1 && end - i >= 16) {
+      insert_16(x + i, key, place, keep, (uint)i);
+      i += 16;
+      continue;
+    }
+#endif
+    count = insert(key, place, count, keep, key_of(x, i * step), (uint)i);
+    i++;
   }
   keys += keys_offset + row * pitch + run * keep;
   places += places_offset + row * pitch + run * keep;

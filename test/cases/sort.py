@@ -37,6 +37,11 @@ def long_rows(x):
     return (*both(x, 1), *(t for pair in top for t in pair))
 
 
+def ends(x):
+    """The largest, and the least of them."""
+    return (*gathered(lambda x: torch.topk(x, 60, 1), 1)(x), torch.topk(x, 45, 1, largest=False)[0])
+
+
 def cases():
     for dtype in (*FLOATS, *INTS, BOOL):
         d = name_of(dtype)
@@ -61,6 +66,9 @@ def cases():
         )
     yield Case("long_f32", lambda x: both(x, 0)[:2], [T((200001,))])
     yield Case("few_of_long", lambda x: gathered(lambda x: torch.topk(x, 60, 0), 0)(x), [T((90001,), I16, -500, 500)])
+    yield Case("few_of_long_rows", ends, [T((3, 9001))])
+    nans = T((3, 421), values=(*[NAN] * 20, 1.0))
+    yield Case("few_of_nans", lambda x: gathered(lambda x: torch.topk(x, 45, 1, largest=False), 1)(x), [nans])
     yield Case("long_ties", lambda x: both(x, 0)[2:], [T((70001,), I32, 0, 50)])
     yield Case("strided", lambda x: (*both(x.t()[:, ::3], 1), *both(x.expand(2, 90, 7), 0)), [T((90, 7))])
     yield Case(

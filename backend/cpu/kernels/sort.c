@@ -34,6 +34,14 @@ static uint32_t key_of_f32(uint32_t bits) {
   return size > 0x7f800000u ? UINT32_MAX : key;
 }
 
+/* A float that has the key. */
+static float f32_of_key(uint32_t key) {
+  const uint32_t sign = 0x80000000u, bits = key & sign ? key ^ sign : ~key;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 static uint64_t key_of_f64(uint64_t bits) {
   const uint64_t sign = UINT64_C(1) << 63, size = bits & ~sign;
   const uint64_t key = size == 0 ? sign : bits & sign ? ~bits : bits | sign;
@@ -186,6 +194,17 @@ static void offer(kept *s, uint64_t key, int64_t place) {
   if (!s->full || key < s->last) keep(s, key, (uint64_t)place);
 }
 
+/* GROUP keys, the first at place at. */
+static void offer_group(kept *s, const uint32_t *keys, int64_t at) {
+  if (s->count > s->capacity - GROUP) settle(s);
+  const uint64_t last = s->full ? s->last : UINT64_MAX;
+  for (int64_t i = 0; i < GROUP; i++) {
+    s->keys[s->count] = keys[i];
+    s->places[s->count] = (uint64_t)(at + i);
+    s->count += keys[i] < last;
+  }
+}
+
 /* Whether none of GROUP keys would be kept. */
 static bool passes(const kept *s, const uint32_t *keys) {
   const int4 zero = {0}, sign = zero + INT32_MIN, last = (zero + (int32_t)s->last) ^ sign;
@@ -201,15 +220,42 @@ static bool passes(const kept *s, const uint32_t *keys) {
 }
 
 static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *s) {
-  for (int64_t from = 0; from < n; from += GROUP) {
-    const int64_t end = least(n, from + GROUP);
-    if (end == from + GROUP && passes(s, keys + from)) continue;
-    for (int64_t i = from; i < end; i++) offer(s, keys[i], at + i);
+  int64_t i = 0;
+  for (; i + GROUP <= n; i += GROUP)
+    if (!passes(s, keys + i)) offer_group(s, keys + i, at + i);
+  for (; i < n; i++) offer(s, keys[i], at + i);
+}
+
+/* How many groups of x (n) are ahead of the first that may have an element to keep, which a NaN may
+ * always be: without a key of each. */
+static int64_t groups_to_pass(const kept *s, const float *x, int64_t n, uint32_t turned) {
+  const float last = f32_of_key((uint32_t)s->last ^ turned);
+  const vec4 sign = vec4_fill(turned ? -1 : 1), bound = vec4_fill(last) * sign;
+  int64_t i = 0;
+  for (; i + GROUP <= n; i += GROUP) {
+    int4 above = {-1, -1, -1, -1};
+    uint64_t all[2];
+    for (int64_t k = i; k < i + GROUP; k += 4) above &= vec4_load(x + k) * sign >= bound;
+    memcpy(all, &above, sizeof all);
+    if ((all[0] & all[1]) != UINT64_MAX) break;
+  }
+  return i / GROUP;
+}
+
+static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turned, kept *s) {
+  key_block block;
+  for (int64_t at = from; at < end;) {
+    if (s->full) at += groups_to_pass(s, x + at, end - at, turned) * GROUP;
+    const int64_t n = least(GROUP, end - at);
+    memcpy(block.bits, x + at, (size_t)n * sizeof *x);
+    make_keys(COMPUTE_F32, n, turned, &block);
+    keep_keys(block.bits, n, at, s);
+    at += n;
   }
 }
 
 /* Of equal keys the first that were read stay. */
-static void keep_row(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
+static void keep_blocks(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
     const int64_t n = least(ROW_BLOCK, end - at);
@@ -219,6 +265,13 @@ static void keep_row(const sort_args *t, const char *x, int64_t from, int64_t en
     else
       keep_keys(block.bits, n, at, s);
   }
+}
+
+static void keep_row(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
+  if (t->x.type == DTYPE_F32 && t->x.strides[t->x.rank - 1] == 1)
+    keep_floats((const float *)(const void *)x, from, end, t->descending ? UINT32_MAX : 0, s);
+  else
+    keep_blocks(t, x, from, end, s);
   if (s->count > 0) settle(s);
 }
 

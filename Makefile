@@ -85,9 +85,12 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = -O3 -fno-trapping-math
-# clang takes minutes to optimise what the sanitizers add to unrolled tiles, and a second to compile them as they are.
+# clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
 TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes few_rows pairs step_rows
-$(if $(SAN),$(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o)): EXTRA = -O0
+UNTIMED = backend/opencl interp cli ops compile api delegate# rooms without long loops
+ifneq ($(SAN),)
+$(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
+endif
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@

@@ -117,7 +117,7 @@ class Runner:
         self.passed = self.failed = 0
         self.skipped = collections.Counter()
         self.turn = self.commit()
-        self.parts = []
+        self.parts, self.commands = [], []  # (name, seconds, passed, failed), (seconds, name)
         self.part_name, self.kept, self.record = "", {}, None
         self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
@@ -205,6 +205,7 @@ class Runner:
         if LEAK_CHECK_FAILED in output:
             code, output = self.attempt(command, env, timeout)
         took = time.monotonic() - begin
+        self.commands.append((took, f"{self.part_name}: {name}"))
         passed, failed = count(output) or (int(code == 0), int(code != 0))
         failed = max(failed, int(code != 0))
         with self.lock:
@@ -243,11 +244,13 @@ class Runner:
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout
 
     def times(self, total):
+        """What each part took, and the commands that took longest."""
         rows = [
             f"  {seconds:7.1f} s  {passed:6} passed {failed:4} failed  {name}"
             for name, seconds, passed, failed in self.parts
         ]
-        return "\n".join(["", *rows, f"  {total:7.1f} s  in all"])
+        longest = [f"  {seconds:7.1f} s  {name[:110]}" for seconds, name in sorted(self.commands)[-12:]]
+        return "\n".join(["", *rows, f"  {total:7.1f} s  in all", "the longest commands:", *longest])
 
 
 def make(r, *goals):

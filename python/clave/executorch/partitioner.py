@@ -112,7 +112,7 @@ class ClavePartitioner(Partitioner):
 
 
 def _with_own_constants(program: ExportedProgram) -> ExportedProgram:
-    """ExecuTorch takes constants of the parts out of a program's, which are those of the program that it was made of."""
+    """ExecuTorch takes those of the parts out of a program: without this out of the one that it was made of, too."""
     return ExportedProgram(
         program.graph_module,
         program.graph,

@@ -40,7 +40,7 @@ DOCSTRINGS = {
 STYLE = "style.css"
 SEPARATOR = r"[\s\-.,;:()*&`]+"  # of words that the search finds: what stands around names in code, too
 # What documents link to, beside each other.
-LINKED = (".md", ".svg", ".h", ".c", ".py", ".tsv", ".toml", ".txt", ".fbs")
+LINKED = (".md", ".svg", ".h", ".c", ".cc", ".py", ".tsv", ".toml", ".txt", ".fbs")
 
 
 def title_of(path):

@@ -70,7 +70,7 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
                    .b_batch = cpu_layout(&f.batch_b),
                    .bias_batch = cpu_layout(&f.batch_bias),
                    .alpha = f.alpha,
-                   .beta = f.beta,
+                   .beta = f.bias ? f.beta : 0,
                    .tail = conv_tail_none};
   TRY(pack_b(r, &f, &p));
   if (matmul_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);

@@ -110,6 +110,8 @@ bool quirk_images(const char *platform);
 bool quirk_local(const char *platform, const char *device);
 /* Whether a device is this machine's CPU and its kernels may hold inline assembly. */
 bool quirk_assembly(const char *platform, const char *device);
+/* Whether a map must wait before what it mapped is unmapped. */
+bool quirk_blocking_maps(const char *platform);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 
@@ -445,6 +447,7 @@ struct cl_stream {
   size_t n_events, cap_events;
   bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
   bool saves_late;            /* at the end */
+  bool blocking_maps;         /* see quirk_blocking_maps */
   kernel_program **requested; /* for build_all */
   int n_requested;
   size_t cap_requested;

@@ -24,6 +24,7 @@ typedef struct quirk {
   const char *compiler; /* the libraries of its compiler, which lie in the process */
   size_t most_groups;   /* of work-items in the second and third dimension of a launch */
   const char *files;    /* the variable that names the folder of its own files */
+  bool blocking_maps;   /* what was mapped without waiting cannot be unmapped until that has run */
 } quirk;
 
 static const quirk quirks[] = {
@@ -36,6 +37,8 @@ static const quirk quirks[] = {
        ends after its first pass. Loops also end when a work-item has made 65,535 passes in all:
        results of very large operands are wrong there. */
     {.platform = "rusticl", .device = "llvmpipe", .lanes = true},
+    /* CL_INVALID_VALUE of clEnqueueUnmapMemObject, of any buffer (Mesa 22.3). */
+    {.platform = "rusticl", .device = "", .blocking_maps = true},
     /* Has a device on every machine, but where it cannot make its folder, and then it says nothing
        itself. It does not check what it finds there: a damaged file ends the process. */
     {.platform = "Portable Computing Language",
@@ -143,6 +146,11 @@ const char *quirk_compiler(const char *platform) {
 size_t quirk_most_groups(const char *platform) {
   FIND(most_groups, platform, "")
   return SIZE_MAX;
+}
+
+bool quirk_blocking_maps(const char *platform) {
+  FIND(blocking_maps, platform, "")
+  return false;
 }
 
 const char *quirk_header(const char *platform) {

@@ -62,6 +62,7 @@ static clave_status clear_fault(cl_stream *s) {
 
 static clave_status init_stream(cl_stream *s) {
   s->saves_late = quirk_slow_binaries(s->device->base.info.platform);
+  s->blocking_maps = quirk_blocking_maps(s->device->base.info.platform);
   TRY(make_queue(s, false, &s->queue));
   cl_int code;
   s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record),
@@ -118,8 +119,8 @@ void opencl_stream_destroy(backend *b, stream *base) {
 static clave_status pass_over(const cl_stream *s, const cl_buffer *b, size_t offset, size_t bytes,
                               cl_map_flags flags, cl_bool waits) {
   cl_int code;
-  void *mapped = s->cl->clEnqueueMapBuffer(s->queue, b->memory, waits, flags, offset, bytes, 0,
-                                           NULL, NULL, &code);
+  void *mapped = s->cl->clEnqueueMapBuffer(s->queue, b->memory, waits || s->blocking_maps, flags,
+                                           offset, bytes, 0, NULL, NULL, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clEnqueueMapBuffer");
   CL_TRY(s->cl->clEnqueueUnmapMemObject(s->queue, b->memory, mapped, 0, NULL, NULL),
          "clEnqueueUnmapMemObject");

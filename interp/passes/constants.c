@@ -226,6 +226,11 @@ uint32_t fold_constants(draft *d, const pass_env *env) {
 
 /* Does the node's result keep its shape without input `i`? */
 static bool shape_without(const draft *d, const ir_elementwise *e, uint32_t i) {
+  int rank = 0; /* the others' largest */
+  for (uint32_t k = 0; k < e->inputs.count; k++)
+    if (k != i && draft_rank(d, e->inputs.items[k]) > rank)
+      rank = draft_rank(d, e->inputs.items[k]);
+  if (rank < draft_rank(d, e->out)) return false;
   for (int axis = 0; axis < draft_rank(d, e->out); axis++) {
     bool found = size_is(draft_size(d, e->out, axis), 1);
     int from_end = draft_rank(d, e->out) - axis;

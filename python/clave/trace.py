@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import os
@@ -139,7 +140,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     try:
         with standing_in(flex_attention), quiet:
             table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
-            made = program.run_decompositions(table)
+            made = _without_idle_expands(program).run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)
@@ -240,13 +241,45 @@ def refuse_changed_windows(program: ExportedProgram) -> None:
 
 def _repeats(node: torch.fx.Node) -> bool:
     """Is it an expand that gives some dimension another size than 1?"""
-    if op_name(node.target) != "aten.expand.default":
+    if not _is_expand(node):
         return False
     base = node.args[0]
     assert isinstance(base, torch.fx.Node)
     wide, own = node.meta["val"].shape, base.meta["val"].shape
     own = (1,) * (len(wide) - len(own)) + tuple(own)
     return any(_is_one(b) and not _is_one(a) for a, b in zip(wide, own, strict=True))
+
+
+def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
+    """The program, where what it changes through an expand that repeats nothing is changed through a view: through an
+    expand torch would add differences, which rounds."""
+    names = {n.name for n in nodes_of(program.graph_module) if _is_expand(n) and _is_changed(n)}
+    if not names:
+        return program
+    module = copy.deepcopy(program.graph_module)
+    for node in [n for n in nodes_of(module) if n.name in names]:
+        base = node.args[0]
+        assert isinstance(base, torch.fx.Node)
+        with module.graph.inserting_before(node):
+            for _ in range(node.meta["val"].dim() - base.meta["val"].dim()):
+                base = module.graph.call_function(torch.ops.aten.unsqueeze.default, (base, 0))
+                base.meta = dict(node.meta)
+        node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (base,), {}
+    return ExportedProgram(
+        module,
+        module.graph,
+        program.graph_signature,
+        program.state_dict,
+        program.range_constraints,
+        program.module_call_graph,
+        program.example_inputs,
+        program.constants,
+        verifiers=program.verifiers,
+    )
+
+
+def _is_expand(node: torch.fx.Node) -> bool:
+    return op_name(node.target) == "aten.expand.default"
 
 
 def _is_one(size: Any) -> bool:

@@ -101,6 +101,11 @@ static void test_refused(void **state) {
   bytes[7]++;
   refuse(saved, saved_size, "none of this version");
   bytes[7]--;
+  uint64_t *entry = saved + (saved_size - (size_t)saved[3]) / 8; /* its size stands first */
+  const uint64_t own = *entry;
+  *entry = saved[3] - 8 + 1;
+  refuse(saved, saved_size, "does not end within them");
+  *entry = own;
 }
 
 /* Each byte that says how the rest is to be read, and some of the rest. */

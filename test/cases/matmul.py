@@ -56,6 +56,9 @@ def matmul_cases():
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=3)
     yield Case("large_addmm_f32", scaled, [T((260,)), *large], **tolerance(F32, 513))
+    # One number for all, and one for each row: no rows that sums could begin with.
+    spread = lambda c, r, a, b: (torch.addmm(c, a, b), torch.addmm(r, a, b))
+    yield Case("addmm_spread_f32", spread, [T((1,)), T((9, 1)), T((9, 20)), T((20, 70))], **tolerance(F32, 20))
     yield Case("big_addmm_f16", scaled, [T((70, 1), F16), T((70, 600), F16), T((600, 90), F16)], **tolerance(F16, 600))
     yield Case("gemv_large_f32", torch.matmul, [T((1, 2048)), T((2048, 1000))], **tolerance(F32, 2048))
     yield Case(

@@ -114,3 +114,19 @@ def test_local_memory_to_the_last_byte(build, stub, tmp_path, width, memory):
     assert p.returncode == 0, p.stderr
     found = safetensors.torch.load_file(tmp_path / "out.safetensors")["output_0"]
     assert (found - linear(x)).abs().max() < 1e-4
+
+
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize("platform, code", [("rusticl", 0), ("another", 1)])
+def test_maps_that_wait(build, stub, tmp_path, platform, code):
+    """Large inputs and results are used where they lie, which maps pass from host to device and back."""
+    clave.export(torch.nn.ReLU(), (x := torch.randn(300, 300),), verify=False).save(tmp_path / "m.clv")
+    safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
+    files = tmp_path / "m.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors"
+    limit = {"CLAVE_SELF_CHECK": "off", "CLAVE_STUB_BLOCKING_MAPS": "1"}
+    p = call(build, stub, platform, "a device", "run", *files, "--no-fallback", **limit)
+    assert p.returncode == code, p.stderr
+    if code:
+        assert "clEnqueueMapBuffer: CL_INVALID_VALUE" in p.stderr
+    else:
+        assert torch.equal(safetensors.torch.load_file(tmp_path / "out.safetensors")["output_0"], x.relu())

@@ -216,7 +216,7 @@ def binary(b: Any) -> Any:
     if kind < 0.25:
         return made(b, fill(STEPPED_BINARY), "no", (x, y))
     code = fill(BINARY)
-    return made(b, code, "sum" if "lerp" in code else "once")
+    return made(b, code, "sum" if "lerp" in code or "alpha" in code else "once")
 
 
 def where(b: Any) -> Any:

@@ -4,7 +4,7 @@ The error bound is propagated, not chosen: the graph runs in f64 once as it is a
 put in at each statement, of random sign and size up to
   once   u of the result's dtype + ULPS u of the type it is computed in (f32 for 16 bits), on the result
   sum    u of the computing type * sqrt(elements), on each operand, and as above on the result; where terms may
-         overflow and the result is not finite, 0
+         overflow, infinite where the result is finite, else 0
   adds   as sum, but computed in the result's dtype: what scatter adds to one place
   centred  as sum, and u of the computing type on the mean that a norm takes off: of two close elements nearly all of
          the result's error is that
@@ -27,6 +27,7 @@ from graph import F64, Graph, Input, fill, numbers, oracle_names
 N_NOISY = 8
 SPREAD = 6.0
 ULPS = 4
+LARGE = 1e16  # of an operand: terms of less do not overflow in f32
 
 
 class Unfit(Exception):
@@ -135,21 +136,23 @@ class Widened:
         if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
             x = self.env[s.target] = x.clone()  # a cast that is none in f64
         if self.generator is not None:
-            if s.makes and s.rounds in ("sum", "centred") and not bool(x.isfinite().all()):
-                x.masked_fill_(self._overflows(s, env), 0.0)
+            if s.makes and s.rounds in ("sum", "centred") and any(bool((t.abs() > LARGE).any()) for t in tensors):
+                other = torch.where(x.abs() <= torch.finfo(dtype).max, math.inf, 0.0)
+                x.copy_(torch.where(self._overflows(s, env, dtype), other, x))
             size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc
             x.mul_(_noise(x, size, self.generator))
         if dtype is not F64:
             most = torch.finfo(dtype).max
             x.copy_(torch.where(x.abs() > most * (1 + _half_ulp(dtype)), x.sign() * math.inf, x))
 
-    def _overflows(self, s: Any, env: dict) -> torch.Tensor:
-        """Where terms of a sum may be infinite in f32 that are not here: with an infinite operand the result is that,
-        or NaN, by how it is computed."""
+    def _overflows(self, s: Any, env: dict, dtype: torch.dtype) -> torch.Tensor:
+        """Where terms of a sum may be infinite in the computing type that are not here: then the result is that, by the
+        order of the sum, and with an infinite operand that or NaN."""
         sizes = {n: torch.where(env[n].isfinite(), env[n].abs(), 0) if is_float(env[n]) else env[n] for n in s.reads}
         env = env | sizes
         exec(s.code, env)
-        return env[s.target].abs() > torch.finfo(torch.float32).max  # type: ignore[no-any-return]
+        most = torch.finfo(F64 if dtype is F64 else torch.float32).max
+        return env[s.target].abs() > most  # type: ignore[no-any-return]
 
     def _disturbed(self, x: Any, acc: float) -> Any:
         if not is_float(x):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -18,7 +19,7 @@ from execute import Failure, Trial, export
 from generate import Builder, make_graph
 from graph import Graph, Input, Statement, prune
 from optimized import check, compare_with_oracle, pass_names, rewritten
-from oracle import Oracle
+from oracle import Oracle, judge
 from shrink import PASSES
 
 
@@ -100,3 +101,13 @@ def test_refused_sizes_end_a_run_of_states():
     compare_with_oracle(trial, "no pass", [*right, None, *wrong * (n - 1)], fresh * 2)
     with pytest.raises(Failure, match="no pass: inputs 0"):
         compare_with_oracle(trial, "no pass", [*right, *wrong * n], fresh * 2)
+
+
+def test_a_sum_whose_terms_overflow_may_be_infinite():
+    """By its order, though the sum is finite; one whose terms are smaller may not."""
+    graph = case([Input("x0", "F32", (2, 3)), Input("x1", "F32", (3, 1))], [makes("x2", "x0 @ x1", rounds="sum")])
+    x0 = torch.tensor([[3e38, -3e38, 3e38], [3e37, -3e37, 3e37]])
+    (answer,) = Oracle(graph).run({"x0": x0, "x1": torch.ones(3, 1)})
+    assert answer.want.isfinite().all()
+    assert judge(answer, torch.tensor([[torch.inf], [3e37]])) == ""
+    assert "is inf" in judge(answer, torch.tensor([[3e38], [torch.inf]]))

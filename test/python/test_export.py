@@ -490,6 +490,17 @@ def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
     with pytest.raises(clave.Error, match=r"expand \(aten.expand.default\) is changed in place"):
         clave.export(Fn(repeated), (torch.ones(3, 6),))
 
+    def not_repeated(x):
+        y = x * 2
+        y.expand(1, -1, 6)[0].fill_(2)
+        z = y + x
+        wide = z.expand(-1, 6)
+        wide[1].fill_(3)
+        return y, z, wide
+
+    large = torch.tensor([1e30, torch.inf, torch.nan])[:, None].repeat(1, 6)
+    check(Fn(not_repeated), (large,), (torch.ones(3, 6),))
+
     def whole(x):
         y = x * 2
         y.unfold(1, 2, 2).mul_(10)

@@ -20,6 +20,7 @@
  *   CLAVE_STUB_VECTOR=N     registers hold N floats
  *   CLAVE_STUB_MAX_GRID=N   a launch has at most N work-groups in its second and third dimension:
  *                           larger ones are refused
+ *   CLAVE_STUB_BLOCKING_MAPS=1  a map that does not wait is refused
  *   CLAVE_STUB_PLATFORM=TEXT, CLAVE_STUB_NAME=TEXT  begin the names of the platform, whose other
  *                           oddities stay, and of the device
  *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
@@ -248,6 +249,19 @@ static cl_int hook_clEnqueueNDRangeKernel(
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
   if (limit && local_memory_of(kernel, queue) > limit) return CL_OUT_OF_RESOURCES;
   return real(queue, kernel, dims, offset, global, local, n_waits, waits, event);
+}
+
+static void *hook_clEnqueueMapBuffer(void *(*real)(cl_command_queue, cl_mem, cl_bool, cl_map_flags,
+                                                   size_t, size_t, cl_uint, const cl_event *,
+                                                   cl_event *, cl_int *),
+                                     cl_command_queue queue, cl_mem memory, cl_bool blocks,
+                                     cl_map_flags flags, size_t offset, size_t size,
+                                     cl_uint n_waits, const cl_event *waits, cl_event *event,
+                                     cl_int *code) {
+  if (blocks || !number_of("CLAVE_STUB_BLOCKING_MAPS", 0))
+    return real(queue, memory, blocks, flags, offset, size, n_waits, waits, event, code);
+  if (code) *code = CL_INVALID_VALUE;
+  return NULL;
 }
 
 static cl_int hook_clGetEventProfilingInfo(cl_int (*real)(cl_event, cl_profiling_info, size_t,

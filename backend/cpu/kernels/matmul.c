@@ -58,7 +58,8 @@ static void scale_columns(const product *q, int64_t n, const row_block *bias, vo
 
 /* Whether the result is the product, or it plus rows of a bias: a factor of 1 changes no bit. */
 static bool is_plain_sum(const matmul_args *p) {
-  return p->type == DTYPE_F32 && p->alpha == 1 && (!p->bias || (p->beta == 1 && p->bias_n == 1));
+  return p->type == DTYPE_F32 && p->alpha == 1 &&
+         (p->beta == 0 || (p->beta == 1 && p->bias_n == 1));
 }
 
 /* alpha * value + beta * bias, in the compute type, then stored. */
@@ -488,7 +489,6 @@ static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, 
                        .b_k = p->b_k,
                        .b_n = p->b_n,
                        .alpha = 1,
-                       .beta = 1,
                        .tail = conv_tail_none};
 }
 

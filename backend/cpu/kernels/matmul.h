@@ -22,7 +22,8 @@ typedef struct matmul_args {
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
-  double alpha, beta;
+  double alpha, beta; /* beta is 0 where there is no bias: scratch memory is sized before addresses
+                         are known */
   gemm_cut cut;
   conv_tail tail;               /* where matmul_takes_tail: what follows the result, */
   short_elementwise_args steps; /* or else some steps over it, where it lies */

@@ -231,3 +231,14 @@ def test_settings_reach_the_device():
     edge, _ = lower(Of(lambda x: x * 2), (torch.rand(1 << 20),), memory_budget=1000)
     method = load(edge)
     assert "needs 8.0 MB" in error_of(lambda: method.execute((torch.rand(1 << 20),)))
+
+
+@pytest.mark.by_turn(17)
+def test_what_was_exported_keeps_its_constants():
+    """A tensor of the code's own goes into the delegate, and stays in the program that torch.export gave."""
+    x, own = torch.rand(3), torch.tensor([1.0, 2.0, 3.0])
+    exported = torch.export.export(Of(lambda x: x + torch.tensor([1.0, 2.0, 3.0])), (x,))
+    edge = to_edge_transform_and_lower(exported, partitioner=[ClavePartitioner()])
+    assert not edge.exported_program().constants
+    assert_same(load(edge).execute((x,))[0], x + own)
+    assert_same(exported.module()(x), x + own)

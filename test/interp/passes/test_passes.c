@@ -301,11 +301,13 @@ static void test_numbers(void **state) {
   sketch s = begin();
   output(&s, binary(&s, "mul", full(&s, 2, whole), s.x), 2, whole);
   expect(&s, "number", "full elementwise elementwise", "elementwise elementwise", 1);
-  s = begin(); /* the result has its shape of the Full alone */
-  const int64_t dims[] = {3, ROWS, COLUMNS};
-  const clave_id both[] = {s.x, full(&s, 3, dims)};
-  output(&s, step(&s, "mul", CLAVE_F32, 3, dims, both, 2, NULL), 3, dims);
-  expect(&s, "number", "full elementwise elementwise", "full elementwise elementwise", 0);
+  for (int64_t first = 1; first <= 3; first += 2) { /* the result has its shape of the Full alone */
+    s = begin();
+    const int64_t dims[] = {first, ROWS, COLUMNS};
+    const clave_id both[] = {s.x, full(&s, 3, dims)};
+    output(&s, step(&s, "mul", CLAVE_F32, 3, dims, both, 2, NULL), 3, dims);
+    expect(&s, "number", "full elementwise elementwise", "full elementwise elementwise", 0);
+  }
 }
 
 static void test_equal(void **state) {

@@ -151,23 +151,33 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
 #define SOME 16 /* words of a work-item */
 
 #if PAIRS
-/* Words [k, stop) of two rows, of which there is the second or not, `step` elements apart. */
+/* Words [k, stop) of two rows, of which there is the second or not, `step` elements apart, the last
+ * of them with `there` elements from itself on. */
 static inline void join_elements(__global const float *even, __global const float *odd, int has_odd,
-                                 int step, int k, int stop, __global float *to) {
-  const int first = k;
+                                 int step, int k, int stop, index_t there, __global float *to) {
+  const bool fits = step == 1 && stop - k >= 16;
+  if (!has_odd) odd = even;
   for (; k < stop; k += 16) {
-    const int n = min(16, stop - k);
-    if (step == 1 && stop - first >= 16) {
-      const int at = min(k, stop - 16);
-      vstore16(join_rows(vload16(0, even + at), has_odd ? vload16(0, odd + at) : (float16)0), 0,
-               to + at);
-      continue;
+    const int n = min(16, stop - k), at = fits ? min(k, stop - 16) : k;
+    float16 low, high;
+    if (fits || (step == 1 && there - k >= 16)) {
+      low = vload16(0, even + at);
+      high = vload16(0, odd + at);
+    } else {
+      float some[2][16] = {{0}};
+      for (int l = 0; l < n; l++) some[0][l] = even[(k + l) * step];
+      for (int l = 0; l < n; l++) some[1][l] = odd[(k + l) * step];
+      low = vload16(0, some[0]);
+      high = vload16(0, some[1]);
     }
-    float low[16] = {0}, high[16] = {0};
-    for (int l = 0; l < n; l++) low[l] = even[(k + l) * step];
-    for (int l = 0; l < n && has_odd; l++) high[l] = odd[(k + l) * step];
-    vstore16(join_rows(vload16(0, low), vload16(0, high)), 0, low);
-    for (int l = 0; l < n; l++) to[k + l] = low[l];
+    const float16 made = join_rows(low, has_odd ? high : (float16)0);
+    if (fits) {
+      vstore16(made, 0, to + at);
+    } else {
+      float some[16];
+      vstore16(made, 0, some);
+      for (int l = 0; l < n; l++) to[k + l] = some[l];
+    }
   }
 }
 #endif
@@ -175,7 +185,8 @@ static inline void join_elements(__global const float *even, __global const floa
 /* Words of x (images, channels, in_rows, in_columns) with the padding around it, of each step-th
  * row and column: (images, rows, words, columns). items: parts of rows. */
 __kernel void conv_lanes_words(__global const float *x, const long x_offset, __global float *words,
-                               const long words_offset, const index_t items, const int channels,
+                               const long words_offset, const index_t items, const int images,
+                               const int channels,
                                const int in_rows, const int in_columns, const int pad_y,
                                const int pad_x, const int step_y, const int step_x, const int rows,
                                const int columns) {
@@ -187,11 +198,16 @@ __kernel void conv_lanes_words(__global const float *x, const long x_offset, __g
             y = row * step_y - pad_y, inside = y >= 0 && y < in_rows;
   const index_t image = item / parts / rows, size = (index_t)in_rows * in_columns;
   const phase_row r = phase_row_of(-pad_x, step_x, inside ? in_columns : 0, columns);
+  const index_t first =
+      (image * channels + 2 * from) * size + (inside ? y : 0) * in_columns - pad_x;
+  index_t there = images * channels * size - first;
   words += words_offset + ((image * rows + row) * all + from) * columns;
-  x += x_offset + (image * channels + 2 * from) * size + (inside ? y : 0) * in_columns - pad_x;
+  x += x_offset + first;
   for (int i = from; i < min(from + SOME, all); i++, words += columns, x += 2 * size) {
+    const int has_odd = 2 * i + 1 < channels;
     for (int k = 0; k < r.begin; k++) words[k] = 0;
-    join_elements(x, x + size, 2 * i + 1 < channels, step_x, r.begin, r.end, words);
+    join_elements(x, x + size, has_odd, step_x, r.begin, r.end, there - (has_odd ? size : 0), words);
+    there -= 2 * size;
     for (int k = r.end; k < columns; k++) words[k] = 0;
   }
 #endif

@@ -17,23 +17,39 @@
 #define LANES 16
 #define EACH_LANE _Pragma("unroll") for (int l = 0; l < LANES; l++)
 
-/* n elements of `count` planes, `size` apart, of rows of `columns`, to rows of `pitch` vectors. */
-static inline void turn_rows(const __global float *x, index_t size, int count, int n, int columns,
-                             int pitch, __local float *to) {
+/* r[i]: element i of each of `count` planes, `size` apart, of which n are there. */
+static inline void load_turned(const __global float *x, index_t size, int count, int n,
+                               float16 r[LANES]) {
+  EACH_LANE {
+    const __global float *from = x + min(l, count - 1) * size;
+    if (n >= LANES) {
+      r[l] = vload16(0, from);
+    } else {
+      float some[LANES] = {0};
+      for (int i = 0; i < n; i++) some[i] = from[i];
+      r[l] = vload16(0, some);
+    }
+  }
+  transpose_16(r);
+}
+
+/* `rows` rows of `columns` elements of `count` planes to rows of `pitch` vectors. */
+static inline void turn_rows(const __global float *x, index_t size, int count, int rows,
+                             int columns, int pitch, __local float *to) {
+  float16 r[LANES];
+  if (columns >= LANES) {
+    for (int y = 0; y < rows; y++, x += columns, to += pitch * LANES)
+      for (int k = 0; k < columns; k += LANES) {
+        const int at = min(k, columns - LANES);
+        load_turned(x + at, size, count, LANES, r);
+        EACH_LANE vstore16(r[l], at + l, to);
+      }
+    return;
+  }
+  const int n = rows * columns;
   for (int k = 0; k < n; k += LANES) {
     const int at = max(min(k, n - LANES), 0);
-    float16 r[LANES];
-    EACH_LANE {
-      const __global float *from = x + min(l, count - 1) * size + at;
-      if (n >= LANES) {
-        r[l] = vload16(0, from);
-      } else {
-        float some[LANES] = {0};
-        for (int i = 0; i < n; i++) some[i] = from[i];
-        r[l] = vload16(0, some);
-      }
-    }
-    transpose_16(r);
+    load_turned(x + at, size, count, n, r);
     int column = at % columns;
     __local float *cell = to + (at / columns * pitch + column) * LANES;
     EACH_LANE {
@@ -63,8 +79,8 @@ static inline void turn_band(const __global float *x, index_t size, int count, c
     clear_cells(row, t->left);
     clear_cells(row + (t->left + t->in_columns) * LANES, pitch - t->left - t->in_columns);
   }
-  turn_rows(x + (top + first) * t->in_columns, size, count, (stop - first) * t->in_columns,
-            t->in_columns, pitch, band + (first * pitch + t->left) * LANES);
+  turn_rows(x + (top + first) * t->in_columns, size, count, stop - first, t->in_columns, pitch,
+            band + (first * pitch + t->left) * LANES);
 }
 
 /* N neighbours of a row; x: what the first of them sees. */
@@ -118,16 +134,29 @@ static inline void store_planes(const __local float *sums, const float *shift, i
 /* Weights (taps, LANES) and shifts of `count` channels; false: one is not finite. */
 static inline int load_channels(const __global float *weight, const __global float *bias, int count,
                                 float *taps, float *shift) {
-  int finite = 1;
-  for (int l = 0; l < LANES; l++) {
-    const int channel = min(l, count - 1);
-    shift[l] = HAS_BIAS ? bias[channel] : 0;
-    for (int i = 0; i < SIDE * SIDE; i++) {
-      const float w = weight[channel * SIDE * SIDE + i];
-      taps[i * LANES + l] = w;
-      finite &= is_finite(w);
+  float own[LANES * SIDE * SIDE + LANES]; /* (LANES, taps), and room for a vector */
+  float16 r[LANES], check = 0;
+  for (int i = 0; i < LANES; i++) shift[i] = HAS_BIAS ? bias[min(i, count - 1)] : 0;
+  for (int i = 0; i < SIDE * SIDE; i++) {
+    if (count == LANES)
+      vstore16(vload16(i, weight), i, own);
+    else
+      for (int l = 0; l < LANES; l++)
+        own[l * SIDE * SIDE + i] = weight[min(l, count - 1) * SIDE * SIDE + i];
+  }
+  vstore16(check, SIDE * SIDE, own);
+  for (int i = 0; i < SIDE * SIDE; i += LANES) {
+    EACH_LANE r[l] = vload16(0, own + l * SIDE * SIDE + i);
+    transpose_16(r);
+    EACH_LANE {
+      if (i + l >= SIDE * SIDE) continue;
+      vstore16(r[l], i + l, taps);
+      check = fma(r[l], (float16)0, check);
     }
   }
+  vstore16(check, 0, own);
+  int finite = 1;
+  for (int l = 0; l < LANES; l++) finite &= own[l] == 0;
   return finite;
 }
 

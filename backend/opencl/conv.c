@@ -160,7 +160,8 @@ enum {
   CONV_GROUPS,
   CONV_DEPTHWISE_LANES
 };
-_Static_assert(CONV_DEPTHWISE_LANES + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
+_Static_assert(CONV_DEPTHWISE_LANES + 1 == sizeof conv_variants / sizeof *conv_variants,
+               "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;

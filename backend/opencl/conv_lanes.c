@@ -63,7 +63,7 @@ static gemm weight_of(cl_recorder *s, const node *n, const conv_form *f, bool pa
 static bool has_large_copies(const conv_form *f) {
   const int64_t in = f->dims[1].in * f->dims[2].in;
   return is_padded(f) && (double)reach_of(&f->dims[1]) * (double)reach_of(&f->dims[2]) >
-                          LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
+                             LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
 }
 
 bool conv_lanes_usable(cl_recorder *s, const conv_form *f) {
@@ -77,8 +77,8 @@ bool conv_lanes_usable(cl_recorder *s, const conv_form *f) {
 
 clave_status conv_lanes_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) {
   *out = false;
-  if (!recorder_is_fast(s) || f->channels == 1 ||
-      f->channels * count_taps(f) < LEAST_ROUNDED_K || !conv_lanes_usable(s, f))
+  if (!recorder_is_fast(s) || f->channels == 1 || f->channels * count_taps(f) < LEAST_ROUNDED_K ||
+      !conv_lanes_usable(s, f))
     return NULL;
   return recorder_has_pairs(s, out);
 }
@@ -163,6 +163,7 @@ static clave_status make_words(cl_recorder *s, const node *n, const lanes *t, co
   launch_args(&l, &(conv_lanes_words_args){.x = buffer_arg(x),
                                            .words = scratch_arg(0),
                                            .items = items,
+                                           .images = images,
                                            .channels = t->f->channels,
                                            .in_rows = y->in,
                                            .in_columns = c->in,
@@ -213,8 +214,19 @@ static clave_status multiply(cl_recorder *s, const node *n, const lanes *t, arg_
   return launch_run(&l, 3, global, local);
 }
 
-clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {
+/* Where each output sees one input at its own position, an image is one long row. */
+static void join_rows(conv_form *f) {
+  conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  if (count_taps(f) > 1 || is_padded(f) || y->stride > 1 || x->stride > 1) return;
+  x->in = x->out *= y->out;
+  y->in = y->out = 1;
+}
+
+clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *form, bool pairs) {
+  conv_form joined = *form;
+  const conv_form *f = &joined;
   const lanes t = {f, pairs};
+  join_rows(&joined);
   const int64_t bytes = image_floats(&t) * (int64_t)sizeof(float),
                 most = copies(&t) ? max_i64(COPY_BYTES / bytes, 1) : f->images,
                 images = min_i64(most, f->images);

@@ -6,14 +6,14 @@
 #include "opencl_ops.h"
 
 enum {
-  ROWS = 4,     /* of outputs that are made at once */
-  NARROW = 8,   /* columns for which vectors of so many lanes do */
-  CELLS = 4096, /* of a work-item, about, which a cache keeps for the steps behind */
-  TASKS = 4,    /* work-items of a core, at least */
-  LANES = 16,   /* planes at a time, in lanes */
-  AT_ONCE = 8,  /* outputs of a row that are summed at once, at most, in lanes */
-  TURNED = 10,  /* columns, for each of a row of taps and of the stride: wider rows of few taps are
-                   made faster where they lie */
+  ROWS = 4,      /* of outputs that are made at once */
+  NARROW = 8,    /* columns for which vectors of so many lanes do */
+  CELLS = 4096,  /* of a work-item, about, which a cache keeps for the steps behind */
+  TASKS = 4,     /* work-items of a core, at least */
+  LANES = 16,    /* planes at a time, in lanes */
+  AT_ONCE = 8,   /* outputs of a row that are summed at once, at most, in lanes */
+  TURNED_3 = 16, /* columns, by the stride: wider rows of 3 taps are made faster where they lie */
+  TURNED_5 = 32, /* columns: the same of 5 taps */
   TURNED_BYTES = 96 << 10 /* of a work-item: they stay in the second-level cache */
 };
 
@@ -80,9 +80,7 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
 static int64_t seen(const conv_dim *d, int64_t n) { return (n - 1) * d->stride + d->kernel; }
 
 /* Vectors of a turned row. */
-static int64_t pitch_of(const conv_dim *x) {
-  return max_i64(seen(x, x->out), x->padding + x->in);
-}
+static int64_t pitch_of(const conv_dim *x) { return max_i64(seen(x, x->out), x->padding + x->in); }
 
 /* Floats of the rows that some rows of outputs see, and of their sums. */
 static int64_t turned_floats(const conv_form *f, int64_t rows) {
@@ -97,7 +95,8 @@ static int64_t turned_rows(const cl_recorder *s, const conv_form *f) {
                 most = min_i64((int64_t)t->local_memory, TURNED_BYTES) / (int64_t)sizeof(float);
   const int64_t one = turned_floats(f, 1), more = turned_floats(f, 2) - one;
   if (one > most) return 0;
-  const int64_t fit = 1 + (most - one) / more, wanted = ceil_div(TASKS * (int64_t)t->compute_units, parts);
+  const int64_t fit = 1 + (most - one) / more,
+                wanted = ceil_div(TASKS * (int64_t)t->compute_units, parts);
   const int64_t blocks = max_i64(ceil_div(rows, fit), min_i64(wanted, ceil_div(rows, ROWS)));
   return ceil_div(rows, blocks);
 }
@@ -109,7 +108,7 @@ bool depthwise_lanes_usable(const cl_recorder *s, const conv_form *f) {
 
 bool depthwise_lanes_suit(const conv_form *f) {
   const conv_dim *x = &f->dims[2];
-  return f->groups >= LANES && x->out <= TURNED * x->kernel * x->stride;
+  return f->groups >= LANES && x->out <= (x->kernel == 3 ? TURNED_3 / x->stride : TURNED_5);
 }
 
 clave_status opencl_depthwise_lanes(cl_recorder *s, const node *n, const conv_form *f) {

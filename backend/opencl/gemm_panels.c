@@ -68,7 +68,9 @@ clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
   size_t each = g->pairs ? sizeof(uint32_t) : dtype_size(g->f.b->t.type);
   const form_request f = {
       .x = g->f.b,
-      .kind = !g->pairs ? FORM_GEMM_B : g->apart > 1 ? FORM_CONV_PAIRS : FORM_GEMM_PAIRS,
+      .kind = !g->pairs      ? FORM_GEMM_B
+              : g->apart > 1 ? FORM_CONV_PAIRS
+                             : FORM_GEMM_PAIRS,
       .size = {columns_of(g), g->apart > 1 ? g->apart : g->f.n,
                g->f.b_n}, /* a square matrix is not its transpose */
       .bytes = each * (size_t)(padded_panels(g) * columns_of(g) * gemm_depth(g)),

@@ -84,6 +84,7 @@ clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f)
 
 enum {
   CACHED_X = 32 << 10,       /* bytes of x that the first-level cache keeps beside a panel */
+  CACHED_WORDS = 128 << 10,  /* of pairs: that the second-level cache does */
   CACHED_WEIGHT = 256 << 10, /* that the second-level cache keeps beside planes */
   TASK_PANELS = 8,           /* columns of a work-item, in tiles */
   TASKS = 4,                 /* of a core, at least, so that all end at about the same time */
@@ -101,33 +102,25 @@ typedef struct cutting {
   size_t floats;          /* of local memory: words of a block */
 } cutting;
 
-/* Of pairs, which each work-item makes for all of its panels, rather fewer columns than panels. */
-static int64_t columns_each(cl_recorder *s, const conv_form *f, int64_t block, bool pairs) {
-  const int64_t tile = tile_columns(s), positions = count_positions(f),
-                wanted = TASKS * (int64_t)recorder_traits(s)->compute_units,
-                most = ceil_div(TASK_PANELS * tile, block) * block;
-  int64_t columns = ceil_div(positions, ceil_div(positions, most));
-  if (pairs) columns = min_i64(columns, max_i64(f->images * positions / tile / wanted, 1) * tile);
-  return ceil_div(columns, block) * block;
-}
-
 static cutting cut(cl_recorder *s, const conv_form *f, bool pairs) {
   const int64_t tile = tile_columns(s), rows = gemm_panel_rows(recorder_traits(s)),
                 positions = count_positions(f),
                 wanted = TASKS * (int64_t)recorder_traits(s)->compute_units;
   const int64_t words = pairs ? ceil_div(f->channels, 2) : f->channels;
   cutting c = {.panels = ceil_div(f->outputs, rows)};
-  c.block = CACHED_X / (int64_t)sizeof(float) / words / tile * tile;
+  c.block = (pairs ? CACHED_WORDS : CACHED_X) / (int64_t)sizeof(float) / words / tile * tile;
   c.block = min_i64(max_i64(c.block, tile), TASK_PANELS * tile);
-  c.columns = columns_each(s, f, c.block, pairs);
-  const int64_t across = ceil_div(positions, c.columns);
+  const int64_t most = ceil_div(TASK_PANELS * tile, c.block),
+                across = ceil_div(positions, most * c.block);
+  c.columns = ceil_div(ceil_div(positions, across), c.block) * c.block;
   int64_t down = ceil_div(f->outputs * words * (int64_t)sizeof(float), CACHED_WEIGHT);
   if (f->images * across < wanted) {
     const int64_t work = f->outputs * words * min_i64(c.columns, positions);
     down = max_i64(down, min_i64(ceil_div(wanted, f->images * across), work / TASK_WORK));
   }
   c.each = ceil_div(c.panels, max_i64(1, min_i64(down, c.panels)));
-  c.floats = pairs ? (size_t)(words * (c.block + tile)) : 1; /* few positions: halves of two tiles */
+  c.floats =
+      pairs ? (size_t)(words * (c.block + tile)) : 1; /* few positions: halves of two tiles */
   return c;
 }
 
@@ -152,19 +145,17 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "PAIRS", g.pairs);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l,
-              &(conv_pointwise_args){
-                  .x = buffer_arg(f->x),
-                  .weight = panels,
-                  .bias = optional_arg(f->bias),
-                  .out = buffer_arg(f->out),
-                  .channels = f->channels,
-                  .n_outputs = f->outputs,
-                  .positions = count_positions(f),
-                  .columns_each = c.columns,
-                  .block = c.block,
-                  .panels_each = c.each,
-                  .words = local_arg(sizeof(float) * c.floats)});
+  launch_args(&l, &(conv_pointwise_args){.x = buffer_arg(f->x),
+                                         .weight = panels,
+                                         .bias = optional_arg(f->bias),
+                                         .out = buffer_arg(f->out),
+                                         .channels = f->channels,
+                                         .n_outputs = f->outputs,
+                                         .positions = count_positions(f),
+                                         .columns_each = c.columns,
+                                         .block = c.block,
+                                         .panels_each = c.each,
+                                         .words = local_arg(sizeof(float) * c.floats)});
   launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(count_positions(f), c.columns),
                       (size_t)ceil_div(c.panels, c.each), (size_t)f->images},

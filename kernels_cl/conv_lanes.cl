@@ -117,16 +117,16 @@ static inline void store_turned(const float *sums, __global const float *bias, _
 }
 
 /* Global ids: positions, panels, images, of which x has those from first_image of out on.
- * cells_each <= CELLS, out_columns >= M. block: channels at a time; plane, image: elements of x from
- * one to the next. */
+ * cells_each <= CELLS, out_columns >= M. block: channels at a time; plane, image: elements of x
+ * from one to the next. */
 __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
                          __global const float *bias, const long bias_offset, __global float *out,
                          const long out_offset, const int channels, const int n_outputs,
                          const int kernel_y, const int kernel_x, const int tap_row,
                          const int tap_column, const int row, const int column, const index_t plane,
-                         const index_t image, const int positions, const int out_columns, const int cells_each,
-                         const int block, const int first_image) {
+                         const index_t image, const int positions, const int out_columns,
+                         const int cells_each, const int block, const int first_image) {
   const int at = (int)get_global_id(0) * cells_each, n = min(cells_each, positions - at),
             first = (int)get_global_id(1) * COLUMNS, outputs = min(COLUMNS, n_outputs - first);
   const index_t z = (index_t)get_global_id(2), output = (first_image + z) * n_outputs + first,
@@ -163,6 +163,9 @@ static inline void join_elements(__global const float *even, __global const floa
     if (fits || (step == 1 && there - k >= 16)) {
       low = vload16(0, even + at);
       high = vload16(0, odd + at);
+    } else if (step == 2 && there - 2 * k >= 32) {
+      low = (float16)(vload16(0, even + 2 * k).even, vload16(1, even + 2 * k).even);
+      high = (float16)(vload16(0, odd + 2 * k).even, vload16(1, odd + 2 * k).even);
     } else {
       float some[2][16] = {{0}};
       for (int l = 0; l < n; l++) some[0][l] = even[(k + l) * step];
@@ -186,10 +189,9 @@ static inline void join_elements(__global const float *even, __global const floa
  * row and column: (images, rows, words, columns). items: parts of rows. */
 __kernel void conv_lanes_words(__global const float *x, const long x_offset, __global float *words,
                                const long words_offset, const index_t items, const int images,
-                               const int channels,
-                               const int in_rows, const int in_columns, const int pad_y,
-                               const int pad_x, const int step_y, const int step_x, const int rows,
-                               const int columns) {
+                               const int channels, const int in_rows, const int in_columns,
+                               const int pad_y, const int pad_x, const int step_y, const int step_x,
+                               const int rows, const int columns) {
 #if PAIRS
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
@@ -206,7 +208,8 @@ __kernel void conv_lanes_words(__global const float *x, const long x_offset, __g
   for (int i = from; i < min(from + SOME, all); i++, words += columns, x += 2 * size) {
     const int has_odd = 2 * i + 1 < channels;
     for (int k = 0; k < r.begin; k++) words[k] = 0;
-    join_elements(x, x + size, has_odd, step_x, r.begin, r.end, there - (has_odd ? size : 0), words);
+    join_elements(x, x + size, has_odd, step_x, r.begin, r.end, there - (has_odd ? size : 0),
+                  words);
     there -= 2 * size;
     for (int k = r.end; k < columns; k++) words[k] = 0;
   }

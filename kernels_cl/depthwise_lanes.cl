@@ -1,10 +1,10 @@
 /* out[n, c, y, x] = bias[c] + sum over i, j of weight[c, i, j] *
  *     padded[n, c, y STRIDE + i, x STRIDE + j], i, j < SIDE
- * Depthwise convolution in float for CPUs, of rows that would leave vectors of neighbours half empty:
- * LANES planes at a time are the lanes of vectors. A work-item turns the rows of x that `block` rows
- * of outputs see, with the padding around them, makes sums of N neighbours at a time, and turns them
- * back. The last N of a row, and the last LANES cells, begin earlier where they would go beyond the
- * end. */
+ * Depthwise convolution in float for CPUs, of rows that would leave vectors of neighbours half
+ * empty: LANES planes at a time are the lanes of vectors. A work-item turns the rows of x that
+ * `block` rows of outputs see, with the padding around them, makes sums of N neighbours at a time,
+ * and turns them back. The last N of a row, and the last LANES cells, begin earlier where they
+ * would go beyond the end. */
 #include "common.h"
 #include "depthwise.h"
 #include "transpose.h"
@@ -183,8 +183,9 @@ __kernel void conv_depthwise_lanes(const __global float *x, const long x_offset,
                 cell = plane * size + first * out_columns;
   const cells t = {first, rows, out_columns, in_rows, in_columns, top, left, 0, 0};
   float taps[SIDE * SIDE * LANES], shift[LANES];
-  const int finite = load_channels(weight + weight_offset + channel * SIDE * SIDE,
-                                   bias + bias_offset + (HAS_BIAS ? channel : 0), count, taps, shift);
+  const int finite =
+      load_channels(weight + weight_offset + channel * SIDE * SIDE,
+                    bias + bias_offset + (HAS_BIAS ? channel : 0), count, taps, shift);
   __local float *sums = memory + ((block - 1) * STRIDE + SIDE) * pitch * LANES;
   x += x_offset + plane * in_size;
   out += out_offset + cell;

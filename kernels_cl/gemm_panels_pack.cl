@@ -1,6 +1,6 @@
 /* Packs the constant b of products: as [panel of COLUMNS columns][k][COLUMNS], columns beyond the
- * last as zeros, in the type it has, or as words of pairs.h, whose k lie `apart`. A work-item writes
- * `depth` k of a panel. */
+ * last as zeros, in the type it has, or as words of pairs.h, whose k lie `apart`. A work-item
+ * writes `depth` k of a panel. */
 #include "common.h"
 #include "pairs.h"
 #ifndef B_TYPE
@@ -33,9 +33,9 @@ static inline void pack_column(__global const STORAGE(B_TYPE) * column, index_t 
 #endif
   for (; i < first + n; i++) {
     const int even = i / apart * 2 * apart + i % apart, odd = even + apart;
-    to[(i - first) * COLUMNS] = as_float(
-        float_to_bf16(LOADF(B_TYPE, column, even * step)) |
-        (odd < k_size ? (uint)float_to_bf16(LOADF(B_TYPE, column, odd * step)) << 16 : 0));
+    to[(i - first) * COLUMNS] =
+        as_float(float_to_bf16(LOADF(B_TYPE, column, even * step)) |
+                 (odd < k_size ? (uint)float_to_bf16(LOADF(B_TYPE, column, odd * step)) << 16 : 0));
   }
 }
 #endif

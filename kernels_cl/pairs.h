@@ -23,8 +23,8 @@ static inline ushort16 round_pairs(float16 v) {
 
 /* 16 words of two rows. */
 static inline float16 join_rows(float16 even, float16 odd) {
-  const uint16 order = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * 0x10001u +
-                       0x100000u;
+  const uint16 order =
+      (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * 0x10001u + 0x100000u;
   float16 rounded, words;
   __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(even), "v"(odd));
   __asm__("vpermw %1, %2, %0" : "=v"(words) : "v"(rounded), "v"(order));

@@ -3,9 +3,9 @@
  * that is read where it lies. The weight is in panels of ROWS outputs, as gemm_pack writes them. A
  * work-item makes `columns_each` positions of some panels: `block` of them, whose inputs stay in
  * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
- * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS: the
- * weight is of words of pairs.h, and those of a block of x are made in local memory, tile by tile:
- * [word][COLUMNS]. */
+ * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
+ * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
+ * tile: [word][COLUMNS]. */
 #include "common.h"
 #include "gemm_tile.h"
 #ifndef HAS_BIAS
@@ -17,8 +17,8 @@ typedef __local const float *x_pointer;
 typedef __global const float *x_pointer;
 #endif
 
-/* What is multiplied: x from a position on, `x_step` from channel to channel, or word to word; and a
- * panel of the weight, of which each block of DEPTH of them is followed by those of the other
+/* What is multiplied: x from a position on, `x_step` from channel to channel, or word to word; and
+ * a panel of the weight, of which each block of DEPTH of them is followed by those of the other
  * panels. */
 typedef struct product {
   x_pointer x;
@@ -142,8 +142,8 @@ __kernel void conv_pointwise(__global const float *x, const long x_offset,
                              __global const float *bias, const long bias_offset,
                              __global float *out, const long out_offset, const int channels,
                              const int n_outputs, const index_t positions,
-                             const index_t columns_each, const index_t block,
-                             const int panels_each, __local float *words) {
+                             const index_t columns_each, const index_t block, const int panels_each,
+                             __local float *words) {
   const index_t from = (index_t)get_global_id(0) * columns_each,
                 to = min(from + columns_each, positions), z = (index_t)get_global_id(2);
   const int panels = (n_outputs + ROWS - 1) / ROWS, first = (int)get_global_id(1) * panels_each,

@@ -188,7 +188,7 @@ static bool takes_variant(const void *ctx, int i) {
 static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
   const conv_form *f = &c->v->f;
-  const int side = conv_winograd_tile(f);
+  const int side = conv_takes_winograd(f) ? conv_winograd_tile(f) : 0;
   const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
                        CONV_DEPTHWISE,
                        c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],

@@ -29,6 +29,7 @@ ROUNDED = {
     "of one element, strided": ((37, 64, 1, 2, 0, 1), (15, 16), DEVICES),
     "of one element, one position": ((96, 40, 1, 1, 0, 1), (1, 1), DEVICES),
     "strided": ((22, 34, 3, 2, 1, 2), (14, 11), ["cpu"]),
+    "of one element, few positions": ((48, 40, 1, 1, 0, 1), (5, 5), DEVICES),
     "strided, odd": ((21, 34, 3, 2, 1, 1), (14, 11), DEVICES),
     "wide rows": ((7, 70, 3, 2, 0, 1), (9, 75), DEVICES),
     "first of a network": ((3, 16, 7, 2, 3, 1), (40, 37), DEVICES),

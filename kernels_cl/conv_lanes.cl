@@ -5,9 +5,12 @@
  * gemm_panels_pack writes them: [panel of COLUMNS outputs][c][i][j][COLUMNS]. A work-item makes
  * some neighbouring positions of a panel's outputs, M of a row at a time, and of few channels at a
  * time, whose weights stay in the first-level cache. The last M of a row begin earlier where they
- * would go beyond its end. Sums lie [position][COLUMNS] and are turned when they are stored. */
+ * would go beyond its end. Sums lie [position][COLUMNS] and are turned when they are stored. PAIRS:
+ * channels are words of two of them (pairs.h), which conv_lanes_words makes of x, row by row of all
+ * words, so that what a work-item reads is in few pages; the weight's are a kernel's taps apart. */
 #include "common.h"
 #include "gemm_tile.h"
+#include "phase_row.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
@@ -52,8 +55,8 @@ static inline void sum_taps(floatw sums[M][2], __global const float *x,
 #pragma unroll
         for (int m = 0; m < M; m++) {
           const floatw v = (floatw)in[m * column];
-          sums[m][0] = fma(v, low, sums[m][0]);
-          sums[m][1] = fma(v, high, sums[m][1]);
+          sums[m][0] = ADD_PRODUCT(sums[m][0], v, low);
+          sums[m][1] = ADD_PRODUCT(sums[m][1], v, high);
         }
       }
     }
@@ -114,15 +117,16 @@ static inline void store_turned(const float *sums, __global const float *bias, _
 }
 
 /* Global ids: positions, panels, images, of which x has those from first_image of out on.
- * cells_each <= CELLS, out_columns >= M. block: channels at a time. */
+ * cells_each <= CELLS, out_columns >= M. block: channels at a time; plane, image: elements of x
+ * from one to the next. */
 __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
                          __global const float *bias, const long bias_offset, __global float *out,
                          const long out_offset, const int channels, const int n_outputs,
                          const int kernel_y, const int kernel_x, const int tap_row,
                          const int tap_column, const int row, const int column, const index_t plane,
-                         const int positions, const int out_columns, const int cells_each,
-                         const int block, const int first_image) {
+                         const index_t image, const int positions, const int out_columns,
+                         const int cells_each, const int block, const int first_image) {
   const int at = (int)get_global_id(0) * cells_each, n = min(cells_each, positions - at),
             first = (int)get_global_id(1) * COLUMNS, outputs = min(COLUMNS, n_outputs - first);
   const index_t z = (index_t)get_global_id(2), output = (first_image + z) * n_outputs + first,
@@ -130,7 +134,7 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
   const planes p = {kernel_y, kernel_x, tap_row, tap_column, row, column, out_columns, plane};
   float rooms[2][(CELLS + 2 * M) * COLUMNS];
   float *from = rooms[0] + M * COLUMNS, *to = rooms[1] + M * COLUMNS;
-  x += x_offset + z * channels * plane;
+  x += x_offset + z * image;
   weight += weight_offset + (long)first * channels * taps;
   for (int c = 0; c < channels; c += block) {
     add_channels(from, to, c == 0, x + c * plane, weight + (long)c * taps * COLUMNS,
@@ -142,4 +146,72 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
   store_turned(from, bias + bias_offset + first, out, positions, outputs, n);
   for (int o = 0; o < outputs; o++)
     EPILOGUE(out + o * (index_t)positions, (output + o) * positions + at, n);
+}
+
+#define SOME 16 /* words of a work-item */
+
+#if PAIRS
+/* Words [k, stop) of two rows, of which there is the second or not, `step` elements apart, the last
+ * of them with `there` elements from itself on. */
+static inline void join_elements(__global const float *even, __global const float *odd, int has_odd,
+                                 int step, int k, int stop, index_t there, __global float *to) {
+  const bool fits = step == 1 && stop - k >= 16;
+  if (!has_odd) odd = even;
+  for (; k < stop; k += 16) {
+    const int n = min(16, stop - k), at = fits ? min(k, stop - 16) : k;
+    float16 low, high;
+    if (fits || (step == 1 && there - k >= 16)) {
+      low = vload16(0, even + at);
+      high = vload16(0, odd + at);
+    } else if (step == 2 && there - 2 * k >= 32) {
+      low = (float16)(vload16(0, even + 2 * k).even, vload16(1, even + 2 * k).even);
+      high = (float16)(vload16(0, odd + 2 * k).even, vload16(1, odd + 2 * k).even);
+    } else {
+      float some[2][16] = {{0}};
+      for (int l = 0; l < n; l++) some[0][l] = even[(k + l) * step];
+      for (int l = 0; l < n; l++) some[1][l] = odd[(k + l) * step];
+      low = vload16(0, some[0]);
+      high = vload16(0, some[1]);
+    }
+    const float16 made = join_rows(low, has_odd ? high : (float16)0);
+    if (fits) {
+      vstore16(made, 0, to + at);
+    } else {
+      float some[16];
+      vstore16(made, 0, some);
+      for (int l = 0; l < n; l++) to[k + l] = some[l];
+    }
+  }
+}
+#endif
+
+/* Words of x (images, channels, in_rows, in_columns) with the padding around it, of each step-th
+ * row and column: (images, rows, words, columns). items: parts of rows. */
+__kernel void conv_lanes_words(__global const float *x, const long x_offset, __global float *words,
+                               const long words_offset, const index_t items, const int images,
+                               const int channels, const int in_rows, const int in_columns,
+                               const int pad_y, const int pad_x, const int step_y, const int step_x,
+                               const int rows, const int columns) {
+#if PAIRS
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int all = WORDS_OF(channels), parts = (all + SOME - 1) / SOME,
+            from = (int)(item % parts) * SOME, row = (int)(item / parts % rows),
+            y = row * step_y - pad_y, inside = y >= 0 && y < in_rows;
+  const index_t image = item / parts / rows, size = (index_t)in_rows * in_columns;
+  const phase_row r = phase_row_of(-pad_x, step_x, inside ? in_columns : 0, columns);
+  const index_t first =
+      (image * channels + 2 * from) * size + (inside ? y : 0) * in_columns - pad_x;
+  index_t there = images * channels * size - first;
+  words += words_offset + ((image * rows + row) * all + from) * columns;
+  x += x_offset + first;
+  for (int i = from; i < min(from + SOME, all); i++, words += columns, x += 2 * size) {
+    const int has_odd = 2 * i + 1 < channels;
+    for (int k = 0; k < r.begin; k++) words[k] = 0;
+    join_elements(x, x + size, has_odd, step_x, r.begin, r.end, there - (has_odd ? size : 0),
+                  words);
+    there -= 2 * size;
+    for (int k = r.end; k < columns; k++) words[k] = 0;
+  }
+#endif
 }

@@ -93,8 +93,8 @@ static inline void pack_words_of_b(__global const STORAGE(B_TYPE) * b, index_t b
       const uint high = 2 * k + 1 < rows ? 0xffffu : 0;
       int j = 0;
       for (; j + 16 <= COLUMNS && n0 + j + 16 <= n; j += 16)
-        vstore16(JOINED(LOAD16F(B_TYPE, even + j), LOAD16F(B_TYPE, odd + j), high), 0,
-                 to + k * COLUMNS + j);
+        vstore16(join_rows(LOAD16F(B_TYPE, even + j), high ? LOAD16F(B_TYPE, odd + j) : (float16)0),
+                 0, to + k * COLUMNS + j);
       for (; j < COLUMNS; j++) {
         const int at = min(j, n - n0 - 1);
         to[k * COLUMNS + j] = as_float(float_to_bf16(LOADF(B_TYPE, even, at)) |

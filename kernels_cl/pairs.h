@@ -13,12 +13,23 @@
       float_to_bf16(LOADF(T, row, 2 * (i) * (step))) | \
       (2 * (i) + 1 < (n) ? (uint)float_to_bf16(LOADF(T, row, (2 * (i) + 1) * (step))) << 16 : 0))
 /* 8 words of contiguous elements. */
-#define WORDS8(T, p) as_float8(float_to_bf16_16(LOAD16F(T, p)))
+#define WORDS8(T, p) as_float8(round_pairs(LOAD16F(T, p)))
 
-/* 16 words of two rows, the second with the bits of `high` alone. */
-#define JOINED(even, odd, high)                       \
-  as_float16(convert_uint16(float_to_bf16_16(even)) | \
-             (convert_uint16(float_to_bf16_16(odd)) & (high)) << 16u)
+static inline ushort16 round_pairs(float16 v) {
+  ushort16 rounded;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(v));
+  return rounded;
+}
+
+/* 16 words of two rows. */
+static inline float16 join_rows(float16 even, float16 odd) {
+  const uint16 order =
+      (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * 0x10001u + 0x100000u;
+  float16 rounded, words;
+  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(even), "v"(odd));
+  __asm__("vpermw %1, %2, %0" : "=v"(words) : "v"(rounded), "v"(order));
+  return words;
+}
 
 static inline float16 add_pairs(float16 sum, float16 a, float16 b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));

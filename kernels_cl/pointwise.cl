@@ -3,17 +3,26 @@
  * that is read where it lies. The weight is in panels of ROWS outputs, as gemm_pack writes them. A
  * work-item makes `columns_each` positions of some panels: `block` of them, whose inputs stay in
  * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
- * tile of a row begins earlier where it would go beyond the end, and stores what is left. */
+ * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
+ * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
+ * tile: [word][COLUMNS]. */
 #include "common.h"
 #include "gemm_tile.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
+#if PAIRS
+typedef __local const float *x_pointer;
+#else
+typedef __global const float *x_pointer;
+#endif
 
-/* What is multiplied: x from a position on, `x_step` from channel to channel; and a panel of the
- * weight, of which each block of DEPTH channels is followed by those of the other panels. */
+/* What is multiplied: x from a position on, `x_step` from channel to channel, or word to word; and
+ * a panel of the weight, of which each block of DEPTH of them is followed by those of the other
+ * panels. */
 typedef struct product {
-  __global const float *x, *weight;
+  x_pointer x;
+  __global const float *weight;
   index_t x_step;
   int channels, panel, padded; /* padded: outputs of all panels */
 } product;
@@ -24,7 +33,7 @@ typedef struct product {
 
 /* ROWS outputs of `vectors` vectors of positions, 1 or 2. */
 static inline void sum_channels(floatw sums[ROWS][2], const product *p, const int vectors) {
-  __global const float *x = p->x;
+  x_pointer x = p->x;
   floatw total[ROWS][2];
   for (int k0 = 0; k0 < p->channels; k0 += CHAIN) {
     const int first = k0 / DEPTH * DEPTH, depth = min(DEPTH, p->channels - first),
@@ -37,7 +46,7 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
 #pragma unroll
       for (int v = 0; v < 2; v++)
         if (v < vectors) in[v] = vloadw(v, x);
-      EACH_SUM sums[r][v] = fma((floatw)w[r], in[v], sums[r][v]);
+      EACH_SUM sums[r][v] = ADD_PRODUCT(sums[r][v], (floatw)w[r], in[v]);
     }
     if (k0 > 0) EACH_SUM sums[r][v] += total[r][v];
     if (k0 + CHAIN < p->channels) EACH_SUM total[r][v] = sums[r][v];
@@ -74,19 +83,55 @@ static inline void make_tile(const product *p, __global const float *bias, __glo
   store_sums(sums, bias, out, positions, rows, skipped, vectors);
 }
 
-/* Positions [begin, end) of a panel's outputs; x and out: those at position 0. */
-static inline void make_positions(product *p, __global const float *x, __global const float *bias,
+/* A tile of positions [at, end): how many it makes, and the first of those that it reads. */
+typedef struct tile {
+  int width;
+  index_t first;
+} tile;
+static inline tile tile_at(index_t at, index_t end, index_t positions) {
+  const int width = end - at <= WIDTH || positions < COLUMNS ? WIDTH : COLUMNS;
+  return (tile){width, min(at, positions - width)};
+}
+
+#if PAIRS
+/* The words of positions [begin, end). */
+static inline void pack_words(__global const float *x, index_t positions, int channels,
+                              index_t begin, index_t end, __local float *packed) {
+  const int words = WORDS_OF(channels);
+  for (int i = 0; i < words; i++, x += 2 * positions) {
+    const bool has_odd = 2 * i + 1 < channels;
+    __local float *to = packed + i * COLUMNS;
+    tile t;
+    for (index_t at = begin; at < end; at += t.width, to += words * COLUMNS) {
+      t = tile_at(at, end, positions);
+      for (int l = 0; l < t.width; l += WIDTH) {
+        __global const float *even = x + t.first + l;
+        const floatw odd = has_odd ? vloadw(0, even + positions) : (floatw)0;
+        vstorew(join_rows(vloadw(0, even), odd), 0, to + l);
+      }
+    }
+  }
+}
+#endif
+
+/* Positions [begin, end) of a panel's outputs; x: at position 0, or the words from `begin` on. */
+static inline void make_positions(product *p, x_pointer x, __global const float *bias,
                                   __global float *out, index_t positions, int rows, index_t begin,
                                   index_t end) {
-  int width = COLUMNS;
-  for (index_t at = begin; at < end; at += width) {
-    if (end - at <= WIDTH || positions < COLUMNS) width = WIDTH;
-    const index_t first = min(at, positions - width);
-    p->x = x + first;
-    if (width == WIDTH)
-      make_tile(p, bias, out + first, positions, rows, (int)(at - first), 1);
+  tile t;
+  for (index_t at = begin; at < end; at += t.width) {
+    t = tile_at(at, end, positions);
+#if PAIRS
+    p->x = x;
+    x += p->channels * COLUMNS;
+#else
+    p->x = x + t.first;
+#endif
+    const int skipped = (int)(at - t.first);
+    if (t.width == WIDTH)
+      make_tile(p, bias, out + t.first, positions, rows, skipped, 1);
     else
-      make_tile(p, bias, out + first, positions, rows, (int)(at - first), 2);
+      make_tile(p, bias, out + t.first, positions, rows, skipped, 2);
   }
 }
 
@@ -97,25 +142,31 @@ __kernel void conv_pointwise(__global const float *x, const long x_offset,
                              __global const float *bias, const long bias_offset,
                              __global float *out, const long out_offset, const int channels,
                              const int n_outputs, const index_t positions,
-                             const index_t columns_each, const index_t block,
-                             const int panels_each) {
+                             const index_t columns_each, const index_t block, const int panels_each,
+                             __local float *words) {
   const index_t from = (index_t)get_global_id(0) * columns_each,
                 to = min(from + columns_each, positions), z = (index_t)get_global_id(2);
   const int panels = (n_outputs + ROWS - 1) / ROWS, first = (int)get_global_id(1) * panels_each,
             last = min(first + panels_each, panels);
   product p = {.weight = weight + weight_offset,
-               .x_step = positions,
-               .channels = channels,
+               .x_step = PAIRS ? COLUMNS : positions,
+               .channels = WORDS_OF(channels),
                .padded = panels * ROWS};
   x += x_offset + z * channels * positions;
   bias += bias_offset;
   out += out_offset + z * n_outputs * positions;
   for (index_t begin = from; begin < to; begin += block) {
     const index_t end = min(begin + block, to);
+#if PAIRS
+    pack_words(x, positions, channels, begin, end, words);
+    const x_pointer from = words;
+#else
+    const x_pointer from = x;
+#endif
     for (p.panel = first; p.panel < last; p.panel++) {
       const int output = p.panel * ROWS, rows = min(ROWS, n_outputs - output);
       __global float *row = out + (index_t)output * positions;
-      make_positions(&p, x, bias + output, row, positions, rows, begin, end);
+      make_positions(&p, from, bias + output, row, positions, rows, begin, end);
       for (int r = 0; r < rows; r++)
         EPILOGUE(row + r * positions + begin, (z * n_outputs + output + r) * positions + begin,
                  end - begin);

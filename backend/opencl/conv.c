@@ -31,6 +31,7 @@ typedef struct convolution {
   bool integer, from_x, by_row, outputs_first;
   bool takes_dots, has_dots; /* conv_dots_usable */
   bool takes_pairs;          /* pointwise_takes_pairs */
+  bool lanes_take_pairs;     /* conv_lanes_takes_pairs */
   dtype compute;             /* what launch_compute makes the kernel's numbers of */
   dtype weight_type;         /* of what the kernel reads */
   arg_buffer weight;
@@ -146,7 +147,7 @@ static const struct conv_variant {
     {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
     {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
     {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0},
-    {"groups", 0, 0, 0}};
+    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
@@ -156,9 +157,11 @@ enum {
   CONV_DOTS,
   CONV_PLANES,
   CONV_LANES,
-  CONV_GROUPS
+  CONV_GROUPS,
+  CONV_DEPTHWISE_LANES
 };
-_Static_assert(CONV_GROUPS + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
+_Static_assert(CONV_DEPTHWISE_LANES + 1 == sizeof conv_variants / sizeof *conv_variants,
+               "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -171,10 +174,11 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
-  if (i == CONV_PLANES) return !c->v->takes_pairs && planes_usable(c->s, &c->v->f);
+  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f, c->v->takes_pairs);
   if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
+  if (i == CONV_DEPTHWISE_LANES) return depthwise_lanes_usable(c->s, &c->v->f);
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
@@ -184,14 +188,16 @@ static bool takes_variant(const void *ctx, int i) {
 static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
   const conv_form *f = &c->v->f;
-  const int first[] = {CONV_DEPTHWISE,
-                       of_tiles[conv_winograd_tile(f)],
+  const int side = conv_takes_winograd(f) ? conv_winograd_tile(f) : 0;
+  const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
+                       CONV_DEPTHWISE,
+                       c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
                        conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES,
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};
   if (c->v->has_dots) return CONV_DOTS;
-  if (c->v->takes_pairs) return CONV_PRODUCT;
+  if (c->v->takes_pairs && tensor_numel(&f->out->t) == f->images * f->outputs) return CONV_PRODUCT;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (first[i] != CONV_DIRECT && takes_variant(c, first[i])) return first[i];
   return CONV_DIRECT;
@@ -494,12 +500,14 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   convolution v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
   TRY(pointwise_takes_pairs(s, f, &v.takes_pairs));
+  TRY(conv_lanes_takes_pairs(s, f, &v.lanes_take_pairs));
   const int variant = choose_variant(s, &v);
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
+  if (variant == CONV_DEPTHWISE_LANES) return opencl_depthwise_lanes(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
   if (variant == CONV_PLANES) return opencl_planes(s, n, f);
-  if (variant == CONV_LANES) return conv_lanes(s, n, f);
+  if (variant == CONV_LANES) return conv_lanes(s, n, f, v.lanes_take_pairs);
   if (variant == CONV_GROUPS) return run_groups(s, n, &v);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);
   return run_direct(s, n, &v);

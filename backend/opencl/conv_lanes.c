@@ -1,5 +1,6 @@
 /* Convolutions of images in float with outputs in lanes, for CPUs: kernels_cl/conv_lanes.cl.
- * Images with padding are copied with it, a few at a time. */
+ * Images with padding are copied with it, a few at a time; and all where fewer digits will do, as
+ * pairs of BF16. */
 #include "backend/opencl/conv_lanes.h"
 
 #include "backend/opencl/families.h"
@@ -9,6 +10,7 @@
 enum {
   CELLS = 64,           /* the most positions of a work-item */
   CHAIN = 64,           /* products in a row before their sum is added to others */
+  WORDS = 16,           /* that a work-item makes of a row */
   TASKS = 4,            /* work-items of a core, at least, so that all end at about the same time */
   COPY_BYTES = 4 << 20, /* of images that are copied at once */
   LEAST_OUTPUTS = 16,   /* that fill lanes well enough */
@@ -17,27 +19,42 @@ enum {
   LARGE_COPY = 16 * 1024 /* elements of a plane */
 };
 
+/* A convolution, and whether it is of pairs of BF16, two channels of x to a word. */
+typedef struct lanes {
+  const conv_form *f;
+  bool pairs;
+} lanes;
+
 static int64_t reach_of(const conv_dim *d) {
   return (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
 }
 static int64_t count_positions(const conv_form *f) { return f->dims[1].out * f->dims[2].out; }
-static bool copies(const conv_form *f) { return f->dims[1].padding > 0 || f->dims[2].padding > 0; }
+static int64_t count_taps(const conv_form *f) { return f->dims[1].kernel * f->dims[2].kernel; }
+static bool is_padded(const conv_form *f) {
+  return f->dims[1].padding > 0 || f->dims[2].padding > 0;
+}
+static bool copies(const lanes *t) { return t->pairs || is_padded(t->f); }
+static int64_t depth_of(const lanes *t) {
+  return t->pairs ? ceil_div(t->f->channels, 2) : t->f->channels;
+}
 
-/* Rows and columns of a plane that is read. */
-static int64_t plane_rows(const conv_form *f) {
-  return copies(f) ? reach_of(&f->dims[1]) : f->dims[1].in;
+/* Of x, for a kernel of one element, words are made of what it sees alone: so far apart. */
+static int64_t apart(const lanes *t, int d) {
+  const conv_dim *k = &t->f->dims[d];
+  return t->pairs && k->kernel == 1 ? k->stride : 1;
 }
-static int64_t plane_columns(const conv_form *f) {
-  return copies(f) ? reach_of(&f->dims[2]) : f->dims[2].in;
+/* Rows or columns of a plane that is read. */
+static int64_t plane_size(const lanes *t, int d) {
+  return copies(t) ? ceil_div(reach_of(&t->f->dims[d]), apart(t, d)) : t->f->dims[d].in;
 }
-static int64_t image_floats(const conv_form *f) {
-  return f->channels * plane_rows(f) * plane_columns(f);
+static int64_t image_floats(const lanes *t) {
+  return depth_of(t) * plane_size(t, 1) * plane_size(t, 2);
 }
 
 /* The weight as b of a product, (channels and taps, outputs). */
-static gemm weight_of(cl_recorder *s, const node *n, const conv_form *f) {
-  const int64_t k = f->channels * f->dims[1].kernel * f->dims[2].kernel;
-  gemm g = {.s = s, .node = n};
+static gemm weight_of(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {
+  const int64_t k = f->channels * count_taps(f);
+  gemm g = {.s = s, .node = n, .pairs = pairs, .apart = pairs ? count_taps(f) : 0};
   g.f = (matmul_form){.b = f->weight, .n = f->outputs, .k = k, .b_k = 1, .b_n = k};
   return g;
 }
@@ -45,23 +62,31 @@ static gemm weight_of(cl_recorder *s, const node *n, const conv_form *f) {
 /* Wide padding between whose outputs there are few would make large copies. */
 static bool has_large_copies(const conv_form *f) {
   const int64_t in = f->dims[1].in * f->dims[2].in;
-  return copies(f) && (double)reach_of(&f->dims[1]) * (double)reach_of(&f->dims[2]) >
-                          LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
+  return is_padded(f) && (double)reach_of(&f->dims[1]) * (double)reach_of(&f->dims[2]) >
+                             LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
 }
 
 bool conv_lanes_usable(cl_recorder *s, const conv_form *f) {
   const dtype w = f->weight->t.type;
-  const gemm g = weight_of(s, NULL, f);
+  const gemm g = weight_of(s, NULL, f, false);
   return !f->transposed && f->groups == 1 && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && (w == DTYPE_F32 || w == DTYPE_F16 || w == DTYPE_BF16) &&
          conv_dim_is_absent(&f->dims[0]) && !has_large_copies(f) && gemm_panels_usable(&g) &&
-         image_floats(f) < INT32_MAX / 2 && count_positions(f) < INT32_MAX / 2;
+         image_floats(&(lanes){f, false}) < INT32_MAX / 2 && count_positions(f) < INT32_MAX / 2;
+}
+
+clave_status conv_lanes_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) {
+  *out = false;
+  if (!recorder_is_fast(s) || f->channels == 1 || f->channels * count_taps(f) < LEAST_ROUNDED_K ||
+      !conv_lanes_usable(s, f))
+    return NULL;
+  return recorder_has_pairs(s, out);
 }
 
 bool conv_lanes_suit(const conv_form *f) {
   const int64_t positions = count_positions(f);
   if (f->outputs < LEAST_OUTPUTS) return false;
-  if (copies(f) || positions < SMALL_PLANE) return true;
+  if (is_padded(f) || positions < SMALL_PLANE) return true;
   for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
     if (d->stride > 1 || d->kernel > 1) return true;
   return positions < MEDIUM_PLANE && f->channels > f->outputs;
@@ -86,10 +111,10 @@ static int64_t positions_at_once(const cl_recorder *s, const conv_form *f) {
   return ceil_div(columns, tiles);
 }
 
-static clave_status copy_images(cl_recorder *s, const node *n, const conv_form *f,
+static clave_status copy_images(cl_recorder *s, const node *n, const lanes *t,
                                 const bound_tensor *x, int64_t images) {
-  const conv_dim *y = &f->dims[1], *c = &f->dims[2];
-  const int64_t items = images * f->channels * plane_rows(f);
+  const conv_dim *y = &t->f->dims[1], *c = &t->f->dims[2];
+  const int64_t items = images * t->f->channels * plane_size(t, 1);
   launch l;
   launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", DTYPE_F32);
@@ -108,47 +133,80 @@ static clave_status copy_images(cl_recorder *s, const node *n, const conv_form *
                                           .phases_x = 1,
                                           .pad_y = y->padding,
                                           .pad_x = c->padding,
-                                          .plane_rows = plane_rows(f),
-                                          .plane_columns = plane_columns(f),
+                                          .plane_rows = plane_size(t, 1),
+                                          .plane_columns = plane_size(t, 2),
                                           .padding = 0});
-  return launch_loops(&l, items, 1, plane_columns(f));
+  return launch_loops(&l, items, 1, plane_size(t, 2));
+}
+
+/* Both kernels of pairs are of one program. */
+static void begin_lanes(launch *l, cl_recorder *s, const node *n, const lanes *t) {
+  const conv_form *f = t->f;
+  const int64_t stride = f->dims[2].stride / apart(t, 2);
+  launch_begin(l, s, n);
+  launch_dtype(l, "B_TYPE", t->pairs ? DTYPE_F32 : f->weight->t.type);
+  launch_define(l, "WIDTH", (int)recorder_traits(s)->vector_width);
+  launch_define(l, "PAIRS", t->pairs);
+  launch_define(l, "HAS_BIAS", f->bias != NULL);
+  launch_define(l, "M", (int)positions_at_once(s, f));
+  launch_define(l, "STRIDE", stride <= 2 ? (int)stride : 0);
+  launch_define(l, "POINTWISE", count_taps(f) == 1);
+  launch_define(l, "CELLS", CELLS);
+}
+
+static clave_status make_words(cl_recorder *s, const node *n, const lanes *t, const bound_tensor *x,
+                               int64_t images) {
+  const conv_dim *y = &t->f->dims[1], *c = &t->f->dims[2];
+  const int64_t items = images * plane_size(t, 1) * ceil_div(depth_of(t), WORDS);
+  launch l;
+  begin_lanes(&l, s, n, t);
+  launch_args(&l, &(conv_lanes_words_args){.x = buffer_arg(x),
+                                           .words = scratch_arg(0),
+                                           .items = items,
+                                           .images = images,
+                                           .channels = t->f->channels,
+                                           .in_rows = y->in,
+                                           .in_columns = c->in,
+                                           .pad_y = y->padding,
+                                           .pad_x = c->padding,
+                                           .step_y = apart(t, 1),
+                                           .step_x = apart(t, 2),
+                                           .rows = plane_size(t, 1),
+                                           .columns = plane_size(t, 2)});
+  return launch_loops(&l, items, 1, WORDS * plane_size(t, 2));
 }
 
 /* Images [first, first + images), of which x or the copies are read. */
-static clave_status multiply(cl_recorder *s, const node *n, const conv_form *f, arg_buffer weight,
+static clave_status multiply(cl_recorder *s, const node *n, const lanes *t, arg_buffer weight,
                              int64_t first, int64_t images) {
+  const conv_form *f = t->f;
   const conv_dim *y = &f->dims[1], *c = &f->dims[2];
   const bound_tensor x = take_images(f->x, first, images);
-  const int64_t taps = y->kernel * c->kernel, columns = plane_columns(f),
+  const int64_t columns = plane_size(t, 2), depth = depth_of(t), rows = plane_size(t, 1),
                 width = 2 * (int64_t)recorder_traits(s)->vector_width,
-                panels = ceil_div(f->outputs, width), each = cells_each(s, f, images, panels);
-  if (copies(f)) TRY(copy_images(s, n, f, &x, images));
+                panels = ceil_div(f->outputs, width), each = cells_each(s, f, images, panels),
+                row = t->pairs ? columns * depth : columns;
+  if (copies(t)) TRY((t->pairs ? make_words : copy_images)(s, n, t, &x, images));
   launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "B_TYPE", f->weight->t.type);
-  launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_define(&l, "M", (int)positions_at_once(s, f));
-  launch_define(&l, "STRIDE", c->stride <= 2 ? (int)c->stride : 0);
-  launch_define(&l, "POINTWISE", taps == 1);
-  launch_define(&l, "CELLS", CELLS);
-  launch_args(&l, &(conv_lanes_args){.x = copies(f) ? scratch_arg(0) : buffer_arg(&x),
+  begin_lanes(&l, s, n, t);
+  launch_args(&l, &(conv_lanes_args){.x = copies(t) ? scratch_arg(0) : buffer_arg(&x),
                                      .weight = weight,
                                      .bias = optional_arg(f->bias),
                                      .out = buffer_arg(f->out),
-                                     .channels = f->channels,
+                                     .channels = depth,
                                      .n_outputs = f->outputs,
                                      .kernel_y = y->kernel,
                                      .kernel_x = c->kernel,
-                                     .tap_row = y->dilation * columns,
+                                     .tap_row = y->dilation * row,
                                      .tap_column = c->dilation,
-                                     .row = y->stride * columns,
-                                     .column = c->stride,
-                                     .plane = plane_rows(f) * columns,
+                                     .row = y->stride / apart(t, 1) * row,
+                                     .column = c->stride / apart(t, 2),
+                                     .plane = t->pairs ? columns : rows * columns,
+                                     .image = rows * columns * depth,
                                      .positions = count_positions(f),
                                      .out_columns = c->out,
                                      .cells_each = each,
-                                     .block = max_i64(CHAIN / taps, 1),
+                                     .block = max_i64(CHAIN / count_taps(f), 1),
                                      .first_image = first});
   launch_epilogue_of_part(&l, first + images == f->images);
   size_t global[3] = {(size_t)ceil_div(count_positions(f), each), (size_t)panels, (size_t)images},
@@ -156,15 +214,28 @@ static clave_status multiply(cl_recorder *s, const node *n, const conv_form *f, 
   return launch_run(&l, 3, global, local);
 }
 
-clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *f) {
-  const int64_t bytes = image_floats(f) * (int64_t)sizeof(float),
-                most = copies(f) ? max_i64(COPY_BYTES / bytes, 1) : f->images,
+/* Where each output sees one input at its own position, an image is one long row. */
+static void join_rows(conv_form *f) {
+  conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  if (count_taps(f) > 1 || is_padded(f) || y->stride > 1 || x->stride > 1) return;
+  x->in = x->out *= y->out;
+  y->in = y->out = 1;
+}
+
+clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *form, bool pairs) {
+  conv_form joined = *form;
+  const conv_form *f = &joined;
+  const lanes t = {f, pairs};
+  join_rows(&joined);
+  const int64_t bytes = image_floats(&t) * (int64_t)sizeof(float),
+                most = copies(&t) ? max_i64(COPY_BYTES / bytes, 1) : f->images,
                 images = min_i64(most, f->images);
-  const gemm g = weight_of(s, n, f);
+  const gemm g = weight_of(s, n, f, pairs);
   arg_buffer weight;
+  if (pairs) recorder_rounds(s, ROUNDS_TO_BF16);
   TRY(gemm_b_panels(&g, &weight));
-  if (copies(f)) TRY(recorder_scratch(s, (size_t)(images * bytes)));
+  if (copies(&t)) TRY(recorder_scratch(s, (size_t)(images * bytes)));
   for (int64_t first = 0; first < f->images; first += images)
-    TRY(multiply(s, n, f, weight, first, min_i64(images, f->images - first)));
+    TRY(multiply(s, n, &t, weight, first, min_i64(images, f->images - first)));
   return NULL;
 }

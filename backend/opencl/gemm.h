@@ -13,6 +13,7 @@ typedef struct gemm {
                                 gemm_packed alone */
   bool pairs;                /* see gemm_takes_pairs: a and b are rounded to BF16, two k to a word
                                 (kernels_cl/pairs.h) */
+  int64_t apart;             /* of pairs in panels of b: k from one to the other; 0: neighbours */
   mma_kind mma;              /* see gemm_choose_mma */
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
@@ -82,7 +83,10 @@ bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fa
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
 /* Elements of k, or words of pairs. */
-static inline int64_t gemm_depth(const gemm *g) { return g->pairs ? (g->f.k + 1) / 2 : g->f.k; }
+static inline int64_t gemm_depth(const gemm *g) {
+  const int64_t apart = g->apart ? g->apart : 1;
+  return g->pairs ? (g->f.k / apart + 1) / 2 * apart : g->f.k;
+}
 /* Whether gemm_record multiplies pairs: where fewer digits will do and that is faster. Not of
  * codes, whose floats the self-check's oracle cannot round. */
 clave_status gemm_takes_pairs(const gemm *g, bool *out) STATUS_CHECK;

@@ -57,6 +57,7 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                            .packed = scratch_arg(0),
                                            .n_size = g.f.n,
                                            .k_size = g.f.k,
+                                           .apart = g.apart ? g.apart : 1,
                                            .depth = PACK_DEPTH});
   size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(gemm_depth(&g), PACK_DEPTH)},
          local[2] = {1, 1};
@@ -67,8 +68,11 @@ clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
   size_t each = g->pairs ? sizeof(uint32_t) : dtype_size(g->f.b->t.type);
   const form_request f = {
       .x = g->f.b,
-      .kind = g->pairs ? FORM_GEMM_PAIRS : FORM_GEMM_B,
-      .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
+      .kind = !g->pairs      ? FORM_GEMM_B
+              : g->apart > 1 ? FORM_CONV_PAIRS
+                             : FORM_GEMM_PAIRS,
+      .size = {columns_of(g), g->apart > 1 ? g->apart : g->f.n,
+               g->f.b_n}, /* a square matrix is not its transpose */
       .bytes = each * (size_t)(padded_panels(g) * columns_of(g) * gemm_depth(g)),
       .fill = fill_form,
       .ctx = g};

@@ -119,7 +119,8 @@ typedef enum form_kind {
   FORM_CONV,
   FORM_CONV_DOTS,
   FORM_WINOGRAD,
-  FORM_GEMM_WORDS
+  FORM_GEMM_WORDS,
+  FORM_CONV_PAIRS
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;

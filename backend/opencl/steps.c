@@ -275,8 +275,8 @@ void steps_write_lines(const steps_text *p, text *t, int first_input) {
   write_line(p, t);
   for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
   text_printf(t,
-              "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety)\n#endif\n  for "
-              "(index_t j = 0; j < count; j++) {\n");
+              "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) "
+              "interleave_count(1)\n#endif\n  for (index_t j = 0; j < count; j++) {\n");
   write_loads(p, t, first_input);
   steps_write(p, t);
   text_printf(t,

@@ -119,12 +119,12 @@ def test_narrow_weights(forced, form):
 
 
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
-@pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise_padding(forced, stride):
+@pytest.mark.parametrize("variant, stride", [("depthwise", 1), ("depthwise", 2), ("depthwise lanes", 1)])
+def test_depthwise_padding(forced, variant, stride):
     """No product of an infinite weight and the zeros around the image."""
     module, x = conv(5, 5, groups=5, stride=stride), torch.rand(2, 5, 9, 20) + 0.5
     module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
-    (result,) = forced.run(module, x, "depthwise")
+    (result,) = forced.run(module, x, variant)
     np.testing.assert_allclose(result, module(x).numpy(), rtol=1e-5, atol=1e-5)
 
 
@@ -174,6 +174,33 @@ def test_vectors(forced, variant, case):
         x = torch.randn(shape[0], outputs, *shape[2:])
         (result,) = forced.run(module, x, variant)
         np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
+
+
+# Channels, the image, how: rows narrower and wider than vectors, planes of few elements, channels that fill no lanes,
+# padding on one side.
+NARROW = (
+    (37, (2, 37, 7, 7), {"kernel_size": 5, "padding": 2}),
+    (16, (1, 16, 2, 3), {"kernel_size": 3, "padding": 1, "bias": False}),
+    (35, (1, 35, 14, 14), {"kernel_size": 3, "padding": 1}),
+    (20, (3, 20, 29, 33), {"kernel_size": 5, "padding": (0, 2), "stride": 2}),
+    (48, (1, 48, 60, 18), {"kernel_size": 3, "padding": (2, 0), "stride": 2}),  # rows in parts
+)
+
+
+@pytest.mark.parametrize("forced", ["cpu"], indirect=True)
+@pytest.mark.by_turn(3)
+@pytest.mark.parametrize("case", NARROW)
+def test_planes_in_lanes(forced, case):
+    channels, shape, how = case
+    torch.manual_seed(channels)
+    plain = nn.Conv2d(channels, channels, groups=channels, **how).eval().requires_grad_(False)
+    x = torch.randn(shape)
+    (result,) = forced.run(plain, x, "depthwise lanes")
+    exact = exactly(plain, x)
+    assert parts_of_bound(np.abs(result - exact), exact, plain.weight[0].numel()) < 1
+    module = Residual(channels, {"groups": channels} | how).eval().requires_grad_(False)
+    (result,) = forced.run(module, x.float(), "depthwise lanes")
+    np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
 def test_places_beyond_ints(real_opencl):

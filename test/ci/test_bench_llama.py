@@ -93,6 +93,7 @@ def test_table(bench, build, tmp_path):
     assert all(float(cell.split()[0]) > 0 for r in rows for cell in r[2:5])
 
 
+@pytest.mark.by_turn(12)
 def test_loads(bench, build, tmp_path, monkeypatch):
     monkeypatch.setattr(bench.load, "TURNS", 1)
     args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)

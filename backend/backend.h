@@ -31,7 +31,8 @@ typedef struct constant_form {
   int64_t size[3];   /* and what else decides the bytes */
   size_t bytes;
   struct recording *fill; /* writes it, to its scratch memory, from the operand; what that has more
-                             than `bytes` is its own */
+                             than `bytes` is its own. NULL: the form is read only where another
+                             recording's is there that is the same but for `bytes` and `fill` */
 } constant_form;
 enum { MAX_FORMS = 2 };
 
@@ -57,7 +58,7 @@ typedef struct recording {
 typedef struct run_operands {
   const bound_tensor *tensors; /* by Tid */
   buffer *scratch;             /* at least of the recording's bytes */
-  buffer *const *forms;        /* the recording's */
+  buffer *const *forms;        /* the recording's; NULL: a form without `fill` that is not there */
   random_key random;
 } run_operands;
 

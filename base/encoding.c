@@ -150,6 +150,8 @@ code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements,
   return f->split(row + part / parts * f->bytes, (int)(part % parts), codes);
 }
 
+void encoding_apply(const code_factors *f, float *codes) { apply_factors(f, codes); }
+
 void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_t part, float *x) {
   if (e->kind == ENCODING_GROUPS) {
     decode_groups(e, row, elements, part, x);

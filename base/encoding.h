@@ -65,6 +65,8 @@ void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_
  * codes that are floats are those. */
 code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,
                             float *codes);
+/* 32 codes as elements. */
+void encoding_apply(const code_factors *f, float *codes);
 /* "Q4_0", "int4:32:zeros", as clave.export's quantize= has it, with ":f16", ":bf16" or ":f32" where
  * scales are not F16 of groups and F32 of rows; returns buf. */
 const char *encoding_text(const encoding *e, char *buf, size_t size);

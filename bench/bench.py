@@ -2,8 +2,8 @@
 
 bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check], of gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
-works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, export, breakdown. --rows: those rows alone,
-in the place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
+works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows: those rows
+alone, in the place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from export_bench import bench_export
 from limits_bench import bench_limits
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
+from load_bench import bench_load
 from models_bench import bench_fast, bench_int8, bench_models, bench_works
 from process import spread, tool, write_section
 from sharing_bench import bench_sharing
@@ -357,6 +358,7 @@ BENCHES = {
     "llm": bench_llm,
     "sampler": bench_sampler,
     "llama": bench_llama,
+    "load": bench_load,
     "export": bench_export,
     "breakdown": bench_breakdown,
 }

@@ -22,12 +22,13 @@ BOUNDED = {
     "compiled": [5],
     "limits": [1],
     "sampler": [1, 2],
+    "load": [1],
 }
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
 TIMES = {"overhead", "startup", "session", "delegate", "executorch", "compiled", "sampler"}
-TIMES |= {"limits", "models", "fast", "int8", "works", "sweeps", "sharing"}
+TIMES |= {"limits", "load", "models", "fast", "int8", "works", "sweeps", "sharing"}
 
 
 def cells(line):

@@ -52,6 +52,8 @@ static void write_slot(const emitter *e, uint32_t slot, int64_t offset, text *to
 
 /* ---------------------------------------------------------------- calls */
 
+enum { NO_FORM = -1 }; /* of those that others make, none is made */
+
 static int find_kernel(const kernel_desc *k) {
   int i = 0;
   while (kernel_infos[i].kernel != k) i++; /* all of them are there */
@@ -69,7 +71,10 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
   for (int i = 0; i < w->c->n_operands; i++) {
     const cpu_operand_place *o = &w->c->operands[i];
     if (o->at != at) continue;
-    if (o->is_form) {
+    const bool is_there = !o->is_form || w->forms[o->slot] != NO_FORM;
+    if (!is_there || (o->unless && w->forms[o->unless - 1] != NO_FORM)) {
+      text_puts(to, "NULL");
+    } else if (o->is_form) {
       text_printf(to, "m->forms[%d]", w->forms[o->slot]);
     } else {
       write_slot(w->e, o->slot, o->offset, to);
@@ -162,12 +167,25 @@ static clave_status emit_form(emitter *e, const constant_form *f, int number) {
   return NULL;
 }
 
+/* f itself, or the form of another command that serves it; NULL: there is none. */
+static const constant_form *made_form(const emitter *e, const constant_form *f) {
+  if (f->fill) return f;
+  for (uint32_t i = 0; i < e->p->n_commands; i++) {
+    const recording *r = e->p->commands[i].recorded;
+    for (int k = 0; r && k < r->n_forms; k++)
+      if (r->forms[k].fill && constant_form_serves(&r->forms[k], f)) return &r->forms[k];
+  }
+  return NULL;
+}
+
 /* numbers: of those that the recording reads. */
 static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_FORMS]) {
   for (int i = 0; i < r->n_forms; i++) {
-    bool is_new;
-    TRY(add_form(&e->forms, &r->forms[i], &numbers[i], &is_new));
-    if (is_new) TRY(emit_form(e, &r->forms[i], numbers[i]));
+    const constant_form *f = made_form(e, &r->forms[i]);
+    bool is_new = false;
+    numbers[i] = NO_FORM;
+    if (f) TRY(add_form(&e->forms, f, &numbers[i], &is_new));
+    if (is_new) TRY(emit_form(e, f, numbers[i]));
   }
   return NULL;
 }

@@ -199,9 +199,13 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
 
 /* ---------------------------------------------------------------- forms */
 
-bool constant_forms_equal(const constant_form *a, const constant_form *b) {
-  return a->constant == b->constant && a->kind == b->kind && a->bytes == b->bytes &&
+bool constant_form_serves(const constant_form *a, const constant_form *b) {
+  return a->constant == b->constant && a->kind == b->kind &&
          memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
+}
+
+bool constant_forms_equal(const constant_form *a, const constant_form *b) {
+  return a->bytes == b->bytes && constant_form_serves(a, b);
 }
 
 static stored_form *find_form(const constant_store *c, const constant_form *f) {
@@ -311,6 +315,15 @@ bool constant_store_has_form(const constant_store *c, const constant_form *f) {
   bool has = find_form(c, f) != NULL;
   mutex_unlock(c->lock);
   return has;
+}
+
+buffer *constant_store_find_form(const constant_store *c, const constant_form *f) {
+  buffer *found = NULL;
+  mutex_lock(c->lock);
+  for (const stored_form *s = c->forms; s && !found; s = s->next)
+    if (constant_form_serves(&s->f, f)) found = s->buf;
+  mutex_unlock(c->lock);
+  return found;
 }
 
 static clave_status keep_form(constant_store *c, stream *s, const stored_form *f, program *to) {

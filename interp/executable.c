@@ -17,6 +17,7 @@ static clave_status init_method(executable *x, uint32_t index) {
     good = (m->cache[b] = mem_pool_alloc(x->pool, m->g.n + 1, sizeof(void *))) && good;
   if (!good) return status_no_memory();
   TRY(place_method(x, m));
+  TRY(graph_find_multiplied(&m->g, x->is_multiplied));
   return x->options.partial ? NULL : check_placement(m);
 }
 
@@ -42,7 +43,9 @@ static clave_status init_executable(executable *x) {
   x->methods = mem_pool_alloc(x->pool, p->methods.count + 1, sizeof *x->methods);
   x->state_home = mem_pool_alloc(x->pool, p->n_state + 1, sizeof *x->state_home);
   x->copy_cache = mem_pool_alloc(x->pool, MAX_BACKENDS, sizeof *x->copy_cache);
-  if (!x->methods || !x->state_home || !x->copy_cache) return status_no_memory();
+  x->is_multiplied = mem_pool_alloc(x->pool, slot_count(x->prog) + 1, sizeof *x->is_multiplied);
+  if (!x->methods || !x->state_home || !x->copy_cache || !x->is_multiplied)
+    return status_no_memory();
   for (uint32_t i = 0; i < p->methods.count; i++)
     TRY(status_while(init_method(x, i), "method '%s'", p->methods.items[i].name));
   return place_state(x);

@@ -32,6 +32,7 @@ struct executable {
   mem_pool *pool;
   method *methods;     /* (n_methods) */
   uint8_t *state_home; /* (n_state) the backend that a state lives on */
+  bool *is_multiplied; /* (n_slots) constants that a product reads as its b */
   ir_copy copy;        /* of slot n_slots to n_slots + 1: the planner's copies */
   ir_instruction copy_instruction;
   void **copy_cache;             /* (MAX_BACKENDS) as the methods' */

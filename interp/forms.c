@@ -90,21 +90,33 @@ static void note_elsewhere(const running *r, const backend_info *on) {
   o->message(o->message_ctx, line);
 }
 
+static clave_status make_form(const running *r, const command *c, int i, command_state *state) {
+  const constant_form *wanted = &c->recorded->forms[i];
+  bool is_filled;
+  filling f = {r, c, wanted->fill};
+  const form_source from = {
+      .fill = fill_form, .damaged = note_damaged, .ctx = &f, .checks = !r->s->options.unchecked};
+  TRY(constant_store_form(r->s->stores[c->backend], wanted, &from, &state->forms[i], &is_filled));
+  state->fills = state->fills || is_filled;
+  if (is_filled) note_elsewhere(r, &r->s->devices.backends[c->backend]->info);
+  return NULL;
+}
+
+/* A form that others make is looked for until it is there. */
 clave_status take_forms(const running *r, const command *c, command_state *state) {
   const recording *recorded = c->recorded;
+  bool has_all = true;
   if (!recorded->n_forms || state->forms_of == recorded->serial) return NULL;
   state->fills = false;
   for (int i = 0; i < recorded->n_forms; i++) {
-    bool is_filled;
-    filling f = {r, c, recorded->forms[i].fill};
-    const form_source from = {
-        .fill = fill_form, .damaged = note_damaged, .ctx = &f, .checks = !r->s->options.unchecked};
-    TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], &from, &state->forms[i],
-                            &is_filled));
-    state->fills = state->fills || is_filled;
-    if (is_filled) note_elsewhere(r, &r->s->devices.backends[c->backend]->info);
+    const constant_form *f = &recorded->forms[i];
+    if (f->fill)
+      TRY(make_form(r, c, i, state));
+    else
+      state->forms[i] = constant_store_find_form(r->s->stores[c->backend], f);
+    has_all = has_all && state->forms[i];
   }
-  state->forms_of = recorded->serial;
+  if (has_all) state->forms_of = recorded->serial;
   return NULL;
 }
 
@@ -133,7 +145,7 @@ packing_progress begin_packing(const running *r) {
   const schedule *p = r->b->p;
   packing_progress made = {0};
   for (uint32_t i = p->first_command; i < p->n_commands; i++)
-    made.total += p->commands[i].recorded && p->commands[i].recorded->n_forms;
+    made.total += form_bytes(&p->commands[i]) > 0;
   return made;
 }
 
@@ -149,7 +161,7 @@ clave_status prepare_forms(const running *r, const command *c, command_state *st
   int64_t begin = clock_ns();
   if (!c->recorded->n_forms) return NULL;
   TRY(take_forms(r, c, state));
-  p->done++;
+  p->done += form_bytes(c) > 0;
   p->taken_ns += clock_ns() - begin;
   if (p->taken_ns > QUIET_NS) tell_packing(r, p);
   return NULL;

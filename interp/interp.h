@@ -78,6 +78,8 @@ uint64_t constant_store_form_bytes(const constant_store *c);
 uint64_t constant_store_mapped_bytes(const constant_store *c); /* of forms in the program's file */
 /* Whether they are one form: all but `fill`. */
 bool constant_forms_equal(const constant_form *a, const constant_form *b);
+/* Whether a recording that asks for b without a `fill` may read a. */
+bool constant_form_serves(const constant_form *a, const constant_form *b);
 /* How a form comes about: `fill` writes it, where the program has none packed for the device, or,
  * with `checks`, a damaged one, of which `damaged` is told. */
 typedef struct form_source {
@@ -91,6 +93,8 @@ typedef struct form_source {
 clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
                                  buffer **out, bool *is_filled) STATUS_CHECK;
 bool constant_store_has_form(const constant_store *c, const constant_form *f);
+/* One that serves f, which has no `fill`; NULL: none is made so far. Thread-safe; borrowed. */
+buffer *constant_store_find_form(const constant_store *c, const constant_form *f);
 /* Moves the forms that were filled to `to`, the store's program, for its file. No session uses the
  * store any more. */
 clave_status constant_store_keep_forms(constant_store *c, program *to) STATUS_CHECK;

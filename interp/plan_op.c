@@ -48,10 +48,12 @@ static clave_status record(const planner *l, int b, const ir_instruction *ins, v
  * constants, so that no forms of them are asked for. */
 static void put_operand(const planner *l, uint32_t slot, const tensor *t, uint32_t of) {
   const storage *g = of == NO_INDEX ? NULL : &l->p->storages[of];
+  const bool is_constant = g && holds_constant(l, g) && !l->p->is_lean;
   l->operands[slot] = (bound_tensor){.t = *t,
                                      .slot = slot,
-                                     .is_constant = g && holds_constant(l, g) && !l->p->is_lean,
-                                     .constant = g ? g->slot : NO_INDEX};
+                                     .is_constant = is_constant,
+                                     .constant = g ? g->slot : NO_INDEX,
+                                     .is_multiplied = is_constant && l->x->is_multiplied[g->slot]};
 }
 
 clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,

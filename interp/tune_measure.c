@@ -42,6 +42,7 @@ static clave_status fill_form(measurement *m, const recording *fill, buffer *to)
 static clave_status make_forms(measurement *m, candidate *c) {
   for (int i = 0; i < c->r->n_forms; i++) {
     const constant_form *f = &c->r->forms[i];
+    if (!f->fill) continue;
     size_t wanted = f->fill->scratch_bytes;
     TRY(m->be->vt->buffer_create(m->be, wanted > f->bytes ? wanted : f->bytes, &c->forms[i]));
     TRY(fill_form(m, f->fill, c->forms[i]));

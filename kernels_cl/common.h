@@ -289,6 +289,8 @@ typedef struct fault_record {
 #define FAULT_INDEX 1
 #define FAULT_DIVISION 2
 #define FAULT_ROWS 3
+/* Whether a buffer is not there: the record stands for it. */
+#define IS_ABSENT(p) ((__global const uchar *)(p) == (__global const uchar *)fault)
 #define FAULT_PARAMS volatile __global fault_record *fault, const uint fault_node
 static inline void set_fault(volatile __global fault_record *fault, uint fault_node, int kind,
                              long value, long low, long high) {

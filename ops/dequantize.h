@@ -13,4 +13,9 @@ void describe_dequantize(const node *n, dequantize_form *f);
 /* An IndexSelect of an encoded x. */
 void describe_picked_rows(const node *n, dequantize_form *f);
 
+/* An IndexSelect of rows that may lie in the panels that products pack their b in: x is a constant
+ * table that a product reads, plain or encoded, whose elements panels give bit for bit. *as_b: x as
+ * that product has it. False: it is none. */
+bool describe_panel_rows(const node *n, dequantize_form *f, bound_tensor *as_b);
+
 #endif

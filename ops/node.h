@@ -17,7 +17,8 @@ typedef struct bound_tensor {
   buffer *buf;          /* NULL in descriptions, and of no elements */
   size_t buffer_offset; /* in bytes, added to t.offset elements */
   bool is_constant;     /* in records: it is, or views, */
-  uint32_t constant;    /* this constant, by Tid */
+  uint32_t constant;    /* this constant, by Tid, */
+  bool is_multiplied;   /* which a product of the program reads as its b */
 } bound_tensor;
 
 typedef struct node {

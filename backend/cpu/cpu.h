@@ -78,6 +78,13 @@ void cpu_rounds(cpu_recorder *r, rounding how);                    /* sets recor
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
 /* *data is for arguments. */
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;
+/* The same of x, kind and size alone, where another node has asked for it; else the constant as it
+ * is: one of the two is NULL in a run. */
+typedef struct cpu_form_or_plain {
+  const void *form, *plain;
+} cpu_form_or_plain;
+cpu_form_or_plain cpu_form_of_others(cpu_recorder *r, const cpu_form_request *f,
+                                     const bound_tensor *x);
 clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
 /* The steps of the node's epilogue, if it has one, behind its own commands. */

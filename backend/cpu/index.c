@@ -5,6 +5,7 @@
 
 #include "backend/cpu/dequantize.h"
 #include "backend/cpu/kernels/index.h"
+#include "backend/cpu/panel_rows.h"
 #include "cpu_ops.h"
 
 static pick_list picks_of(cpu_recorder *r, const pick_form *f) {
@@ -24,7 +25,10 @@ static clave_status launch_pick(cpu_recorder *r, const pick_form *f) {
 }
 
 clave_status cpu_index_select(cpu_recorder *r, const node *n) {
+  dequantize_form rows;
+  bound_tensor as_b;
   pick_form f;
+  if (describe_panel_rows(n, &rows, &as_b)) return cpu_panel_rows(r, &rows, &as_b);
   describe_index_select(n, &f);
   return f.x->t.encoding.kind ? cpu_pick_rows(r, n) : launch_pick(r, &f);
 }

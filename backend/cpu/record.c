@@ -19,7 +19,8 @@ typedef struct cpu_recording {
 typedef struct place {
   uint32_t slot; /* or the number of a form */
   bool is_form;
-  int64_t offset; /* bytes */
+  int64_t offset;  /* bytes */
+  uint16_t unless; /* as cpu_operand_place has it */
 } place;
 
 struct cpu_recorder {
@@ -86,7 +87,11 @@ static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operan
     *data = NULL;
     if (number == 0) continue;
     const place *p = &r->places[number - 1];
-    out[n++] = (cpu_operand_place){p->slot, (uint16_t)(*at - 1), p->is_form, p->offset};
+    out[n++] = (cpu_operand_place){.slot = p->slot,
+                                   .at = (uint16_t)(*at - 1),
+                                   .is_form = p->is_form,
+                                   .unless = p->unless,
+                                   .offset = p->offset};
   }
   return n;
 }
@@ -159,6 +164,28 @@ bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
   return x->is_constant && r->out->base.n_forms < MAX_FORMS;
 }
 
+/* fill: owned from here on; NULL */
+static const void *add_form(cpu_recorder *r, const cpu_form_request *f, cpu_recording *fill) {
+  recording *out = &r->out->base;
+  const void *data = name_place(r, (place){.slot = (uint32_t)out->n_forms, .is_form = true});
+  out->forms[out->n_forms++] = (constant_form){.constant = f->x->constant,
+                                               .view = f->x->t,
+                                               .kind = (int)f->kind,
+                                               .size = {f->size[0], f->size[1], f->size[2]},
+                                               .bytes = fill ? fill->base.scratch_bytes : 0,
+                                               .fill = fill ? &fill->base : NULL};
+  return data;
+}
+
+cpu_form_or_plain cpu_form_of_others(cpu_recorder *r, const cpu_form_request *f,
+                                     const bound_tensor *x) {
+  const void *form = add_form(r, f, NULL);
+  const place p = {.slot = x->slot,
+                   .unless = (uint16_t)r->out->base.n_forms,
+                   .offset = x->t.offset * (int64_t)dtype_size(x->t.type)};
+  return (cpu_form_or_plain){.form = form, .plain = name_place(r, p)};
+}
+
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) {
   cpu_recording *fill = calloc(1, sizeof *fill);
   if (!fill) return status_no_memory();
@@ -170,14 +197,7 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
     cpu_recording_destroy(r->b, &fill->base);
     return st;
   }
-  recording *out = &r->out->base;
-  *data = name_place(r, (place){.slot = (uint32_t)out->n_forms, .is_form = true});
-  out->forms[out->n_forms++] = (constant_form){.constant = f->x->constant,
-                                               .view = f->x->t,
-                                               .kind = (int)f->kind,
-                                               .size = {f->size[0], f->size[1], f->size[2]},
-                                               .bytes = fill->base.scratch_bytes,
-                                               .fill = &fill->base};
+  *data = add_form(r, f, fill);
   return NULL;
 }
 
@@ -307,7 +327,11 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   for (int i = 0; i < c->n_operands; i++) {
     const cpu_operand_place *p = &c->operands[i];
     if (p->is_form) {
-      *data_at(args, p->at) = cpu_buffer_data(o->forms[p->slot]);
+      *data_at(args, p->at) = o->forms[p->slot] ? cpu_buffer_data(o->forms[p->slot]) : NULL;
+      continue;
+    }
+    if (p->unless && o->forms[p->unless - 1]) {
+      *data_at(args, p->at) = NULL;
       continue;
     }
     const bound_tensor *t = &o->tensors[p->slot];

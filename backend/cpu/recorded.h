@@ -8,6 +8,7 @@ typedef struct cpu_operand_place {
   uint32_t slot; /* or the number of a form */
   uint16_t at;   /* of the data pointer in the arguments */
   bool is_form;
+  uint16_t unless; /* 0, or a form's number and 1: NULL where that is there */
   int64_t offset;
 } cpu_operand_place;
 

@@ -78,6 +78,7 @@ bool gemm_mma_takes(const gemm *g, int64_t tile);
 clave_status gemm_mma(const gemm *g) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
+int64_t gemm_panel_columns(const cl_recorder *s);
 bool gemm_has_one_b(const gemm *g);  /* for all batches */
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */

@@ -10,7 +10,8 @@ enum {
 };
 
 static int width_of(const gemm *g) { return (int)recorder_traits(g->s)->vector_width; }
-static int columns_of(const gemm *g) { return 2 * width_of(g); }
+int64_t gemm_panel_columns(const cl_recorder *s) { return 2 * recorder_traits(s)->vector_width; }
+static int columns_of(const gemm *g) { return (int)gemm_panel_columns(g->s); }
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.n, columns_of(g)); }
 /* The most panels that a work-item reads at once, each a stream of its own; the form has whole
  * groups. */

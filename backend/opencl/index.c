@@ -3,6 +3,7 @@
 
 #include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
+#include "backend/opencl/panel_rows.h"
 #include "opencl_ops.h"
 
 enum { CPU_CHUNK = 64 };
@@ -70,6 +71,9 @@ static clave_status launch_pick(cl_recorder *s, const node *n, const pick_form *
 
 clave_status opencl_index_select(cl_recorder *s, const node *n) {
   pick_form f;
+  bool done;
+  TRY(opencl_panel_rows(s, n, &done));
+  if (done) return NULL;
   describe_index_select(n, &f);
   return f.x->t.encoding.kind ? opencl_pick_rows(s, n) : launch_pick(s, n, &f);
 }

@@ -132,6 +132,9 @@ typedef struct form_request {
 } form_request;
 bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x);
 clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) STATUS_CHECK;
+/* The number of a form that is read where another node has asked for it, of x, kind and size alone;
+ * until then it is absent, which a kernel sees by IS_ABSENT (common.h). */
+int recorder_form_of_others(cl_recorder *s, const form_request *f);
 
 /* ---------------------------------------------------------------- launch */
 

@@ -41,6 +41,20 @@ bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x) {
   return x->is_constant && s->out->base.n_forms < MAX_FORMS;
 }
 
+/* fill: owned from here on; NULL */
+static int add_form(cl_recorder *s, const form_request *f, cl_recording *fill) {
+  recording *r = &s->out->base;
+  r->forms[r->n_forms] = (constant_form){.constant = f->x->constant,
+                                         .view = f->x->t,
+                                         .kind = (int)f->kind,
+                                         .size = {f->size[0], f->size[1], f->size[2]},
+                                         .bytes = f->bytes,
+                                         .fill = fill ? &fill->base : NULL};
+  return r->n_forms++;
+}
+
+int recorder_form_of_others(cl_recorder *s, const form_request *f) { return add_form(s, f, NULL); }
+
 clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
   if (f->bytes > s->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
@@ -53,14 +67,7 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
     opencl_recording_destroy(&s->device->base, &fill->base);
     return st;
   }
-  recording *r = &s->out->base;
-  *number = r->n_forms++;
-  r->forms[*number] = (constant_form){.constant = f->x->constant,
-                                      .view = f->x->t,
-                                      .kind = (int)f->kind,
-                                      .size = {f->size[0], f->size[1], f->size[2]},
-                                      .bytes = f->bytes,
-                                      .fill = &fill->base};
+  *number = add_form(s, f, fill);
   return NULL;
 }
 
@@ -125,7 +132,8 @@ static clave_status request_build(cl_stream *s, kernel_program *p) {
 clave_status opencl_request(stream *base, const recording *r) {
   cl_stream *s = (cl_stream *)base;
   const cl_recording *c = (const cl_recording *)r;
-  for (int i = 0; i < r->n_forms; i++) TRY(opencl_request(base, r->forms[i].fill));
+  for (int i = 0; i < r->n_forms; i++)
+    if (r->forms[i].fill) TRY(opencl_request(base, r->forms[i].fill));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
@@ -226,7 +234,7 @@ clave_status opencl_is_unproven(stream *base, const recording *r, bool fills, bo
   const cl_recording *c = (const cl_recording *)r;
   *unproven = false;
   for (int i = 0; fills && i < r->n_forms && !*unproven; i++)
-    TRY(opencl_is_unproven(base, r->forms[i].fill, false, unproven));
+    if (r->forms[i].fill) TRY(opencl_is_unproven(base, r->forms[i].fill, false, unproven));
   for (int i = 0; i < c->n && !*unproven; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->blas && blas_is_refused(d)) {
@@ -248,7 +256,8 @@ clave_status opencl_prove(stream *base, const recording *r, bool fills) {
   cl_device *d = s->device;
   const cl_recording *c = (const cl_recording *)r;
   s->unsaved = true;
-  for (int i = 0; fills && i < r->n_forms; i++) TRY(opencl_prove(base, r->forms[i].fill, false));
+  for (int i = 0; fills && i < r->n_forms; i++)
+    if (r->forms[i].fill) TRY(opencl_prove(base, r->forms[i].fill, false));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->program) {

@@ -131,6 +131,21 @@ void graph_find_uses(graph *g) {
     if (m->outputs.items[i].tensor != IR_NONE) g->last_use[m->outputs.items[i].tensor] = g->n;
 }
 
+clave_status graph_find_multiplied(const graph *g, bool *out) {
+  uint32_t *viewed = mem_pool_alloc(g->pool, slot_count(g->prog) + 1, sizeof *viewed);
+  if (!viewed) return status_no_memory();
+  for (uint32_t i = 0; i < slot_count(g->prog); i++) viewed[i] = i;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const ir_instruction *ins = &g->instructions[i];
+    if (op_table[ins->op_type].is_view)
+      viewed[first_slot(ins, true)] = viewed[first_slot(ins, false)];
+    if (ins->op_type != IR_OP_MATMUL) continue;
+    const uint32_t b = viewed[((const ir_matmul *)ins->op)->b];
+    if (is_slot(g->prog, b, SLOT_CONSTANT)) out[b] = true;
+  }
+  return NULL;
+}
+
 /* ---------------------------------------------------------------- slots */
 
 static void begin_instruction(slot_iter *i) {

@@ -35,6 +35,9 @@ clave_status graph_create(const program *p, const ir_method *m, mem_pool *pool,
 clave_status graph_compact(graph *g) STATUS_CHECK;
 /* Fills in writer and last_use; after the last change. */
 void graph_find_uses(graph *g);
+/* Sets out[tid] (n_slots) for the constants that a product reads as its b, as they are or by views.
+ */
+clave_status graph_find_multiplied(const graph *g, bool *out) STATUS_CHECK;
 /* Its number in the method; i that is none: how many nodes the method has. */
 uint32_t node_number(const graph *g, uint32_t i);
 /* For messages: "softmax", or the custom op's own name. */

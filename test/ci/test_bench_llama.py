@@ -18,8 +18,9 @@ def bench(root):
     import bounds
     import llama_bench
     import llama_files
+    import load_bench
 
-    return argparse.Namespace(table=llama_bench, files=llama_files, bounds=bounds)
+    return argparse.Namespace(table=llama_bench, files=llama_files, bounds=bounds, load=load_bench)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -90,3 +91,14 @@ def test_table(bench, build, tmp_path):
     rows = [bench.bounds.cells(line) for line in lines[2:5]]
     assert [r[0] for r in rows] == ["small Q8_0, " + what for what in ("prefill 32", "decode 32", "decode 2048")]
     assert all(float(cell.split()[0]) > 0 for r in rows for cell in r[2:5])
+
+
+@pytest.mark.by_turn(12)
+def test_loads(bench, build, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench.load, "TURNS", 1)
+    args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)
+    lines = bench.load.bench_load(args, "small", "Q4_0")
+    how = [bench.bounds.cells(line)[0] for line in lines[2:]]
+    assert how == ["small Q4_0, packed on the way, cpu", "small Q4_0, from a packed file, cpu"]
+    assert bench.bounds.has_bounds(lines) and not bench.bounds.rows_over("load", lines)
+    assert not (tmp_path / "load_packed.clv").exists()

@@ -172,6 +172,26 @@ def test_without_plain_weights(builder, tmp_path, memory, net):
     assert is_right(builder.build(only), program, args)
 
 
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(400, 64)
+
+    def forward(self, ids):
+        return torch.nn.functional.linear(self.table(ids).relu(), self.table.weight)
+
+
+@pytest.mark.parametrize("kept", [[], ["--pack", "--packed-only"]])
+def test_rows_of_a_tied_table(builder, tmp_path, kept):
+    """They are read of what is packed for the product: a table that is not is in no need to be there."""
+    torch.manual_seed(0)
+    args = (torch.tensor([399, 0, 17]),)
+    program = saved(tmp_path, Tied().eval(), *args)
+    folder = emit(program, tmp_path / "c", *kept)
+    assert (folder / "weights.bin").stat().st_size == (0 if kept else 400 * 64 * 4)
+    assert is_right(builder.build(folder), program, args)
+
+
 @needs_levels
 def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, net):
     program, _ = net

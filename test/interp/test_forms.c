@@ -439,6 +439,32 @@ static void forms_are_told_apart(void **state) {
   close_linear(&o);
 }
 
+/* Whatever its bytes are, which only its maker knows. */
+static void forms_of_others_are_found(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  constant_form f = {.view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+                     .kind = 1,
+                     .size = {1, 2, 3},
+                     .bytes = 64};
+  int fills = 0;
+  bool is_filled;
+  buffer *made;
+  const form_source from = {.fill = count_fill, .ctx = &fills};
+  assert_null(constant_store_find_form(o.store, &f));
+  good(constant_store_form(o.store, &f, &from, &made, &is_filled));
+  f.bytes = 0;
+  assert_ptr_equal(constant_store_find_form(o.store, &f), made);
+  constant_form others[] = {f, f, f, f};
+  others[0].view.offset = 1;
+  others[1].kind = 2;
+  others[2].size[2] = 4;
+  others[3].constant++;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_null(constant_store_find_form(o.store, &others[i]));
+  close_linear(&o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_constant_is_packed_once),
@@ -446,6 +472,7 @@ int main(void) {
       cmocka_unit_test(forms_are_in_the_budget),
       cmocka_unit_test(a_form_that_fails_is_tried_again),
       cmocka_unit_test(forms_are_told_apart),
+      cmocka_unit_test(forms_of_others_are_found),
       cmocka_unit_test(forms_of_the_program_are_taken),
       cmocka_unit_test(others_are_not_taken),
       cmocka_unit_test(damaged_forms_are_made_anew),

@@ -110,6 +110,53 @@ void codes_pack(const kernel_context *ctx, const encoding *e, const void *b, int
                     PACK_GRAIN / (t.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1, pack_panels, &t);
 }
 
+/* ---------------------------------------------------------------- rows of b */
+
+static float load_factor(const code_panels *p, const char *from, int64_t i) {
+  uint16_t half;
+  float v;
+  if (p->wide) return memcpy(&v, from + 4 * i, sizeof v), v;
+  memcpy(&half, from + 2 * i, sizeof half);
+  return f16_to_f32(half);
+}
+
+/* What store_factors wrote; without lows as base/decode.h has them. */
+static code_factors load_factors(const code_panels *p, int64_t part, int lane, const char *block) {
+  code_factors f;
+  for (int half = 0; half < 2; half++) {
+    const int64_t span = part * p->spans + (p->spans == 2 ? half : 0),
+                  number = span / p->period * CODE_PANEL + lane;
+    const size_t at = (size_t)(span * CODE_PANEL + lane);
+    f.d[half] = load_factor(p, block + p->d_at, number);
+    f.m[half] = p->has_lows ? load_factor(p, block + p->m_at, number) : -0.0F;
+    f.s[half] = p->has_subs ? (signed char)block[p->s_at + at] : 1;
+    f.l[half] = p->has_subs && p->has_lows ? (signed char)block[p->l_at + at] : 1;
+  }
+  return f;
+}
+
+static float load_code(const code_panels *p, uint32_t code) {
+  if (p->code == CODE_E4M3) return f8_e4m3_to_f32((uint8_t)code);
+  if (p->code == CODE_E5M2) return f8_e5m2_to_f32((uint8_t)code);
+  return (float)((int)code + p->least);
+}
+
+void codes_decode(const code_panels *p, const void *panels, int64_t row, int64_t part, float *x) {
+  const char *block =
+      (const char *)panels + (size_t)(row / CODE_PANEL) * p->bytes + code_block_at(p, part);
+  const int lane = (int)(row % CODE_PANEL), each = 32 / p->bits;
+  const int64_t within = part % p->block;
+  const char *words = block + (within * p->bits * CODE_PANEL + lane) * 4;
+  for (int v = 0; v < p->bits; v++) {
+    uint32_t word;
+    memcpy(&word, words + v * CODE_PANEL * 4, sizeof word);
+    for (int j = 0; j < each; j++)
+      x[v * each + j] = load_code(p, word >> (j * p->bits) & ((1U << p->bits) - 1));
+  }
+  const code_factors f = load_factors(p, within, lane, block);
+  encoding_apply(&f, x);
+}
+
 /* ---------------------------------------------------------------- a few rows */
 
 int64_t codes_few_rows(void) { return FEW_ROWS; }

@@ -28,6 +28,10 @@ int64_t codes_few_rows(void);
 size_t codes_bytes(const kernel_context *ctx, const codes_product *p);
 void codes_run(const kernel_context *ctx, const codes_product *p, char *memory);
 
+/* Elements [32 part, 32 part + 32) of row `row` of b, bit for bit as encoding_decode has them where
+ * groups have no zeros. */
+void codes_decode(const code_panels *p, const void *panels, int64_t row, int64_t part, float *x);
+
 /* What gemm_pack wants of columns [lane, lane + lanes), k a multiple of DECODED_AT_ONCE. */
 void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                  int64_t width, float *to);

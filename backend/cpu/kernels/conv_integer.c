@@ -56,17 +56,6 @@ static int64_t word_count(const integer_conv *a) { return (a->k + 3) / 4; }
 
 /* ---------------------------------------------------------------- planes */
 
-/* As memcpy, of few bytes. */
-static inline void copy_few(void *to, const void *from, int64_t n) {
-  char *y = to;
-  const char *x = from;
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) memcpy(y + i, x + i, 16);
-  if (i + 8 <= n) memcpy(y + i, x + i, 8), i += 8;
-  if (i + 4 <= n) memcpy(y + i, x + i, 4), i += 4;
-  for (; i < n; i++) y[i] = x[i];
-}
-
 static inline void fill_few(unsigned char *to, int value, int64_t n) {
   if (n > 16)
     memset(to, value, (size_t)n);
@@ -194,12 +183,6 @@ static void pack_tile(const integer_conv *a, const source *s, int64_t at, uint32
 
 /* ---------------------------------------------------------------- products */
 
-/* Neighbouring cells of one row of outputs: sums [from, from + n) of a tile. */
-typedef struct cell_run {
-  int from;
-  int64_t cell, n;
-} cell_run;
-
 /* Those of positions [at, at + TILE); their number. */
 static int find_runs(const integer_conv *a, int64_t at, cell_run runs[TILE]) {
   const conv_dim *d = a->p->dims;
@@ -239,16 +222,6 @@ static void find_rows(const integer_conv *a, int64_t output, int rows, weight_ro
   }
 }
 
-/* Elements of a tile and where they belong: row, element 0 of an output's, each of `size` bytes. */
-static void gather(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile) {
-  for (const cell_run *c = runs; c < runs + n_runs; c++)
-    copy_few(tile + c->from * size, row + c->cell * size, c->n * size);
-}
-static void scatter(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row) {
-  for (const cell_run *c = runs; c < runs + n_runs; c++)
-    copy_few(row + c->cell * size, tile + c->from * size, c->n * size);
-}
-
 /* Codes of `rows` outputs of a tile; a tile of one run is stored, and read of codes.terms[1], where
  * it is. at: the number of the first output's first element in out. */
 static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t at,
@@ -267,11 +240,11 @@ static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t
     const char *x = (const char *)t->x + row * size;
     other[r] = is_whole ? x + runs->cell * size : others[r];
     if (!is_whole) memset(others[r], 0, (size_t)(TILE * size));
-    if (!is_whole) gather(x, size, runs, n_runs, others[r]);
+    if (!is_whole) a->kernel.gather(x, size, runs, n_runs, others[r]);
   }
   requantise_sums(&args->codes, output, rows, cells_of(runs, n_runs), sums, other, codes);
   for (int r = 0; r < rows && !is_whole; r++)
-    scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
+    a->kernel.scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
 }
 
 static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t at,
@@ -281,8 +254,8 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
     return;
   }
   for (int r = 0; r < rows; r++)
-    scatter((const char *)(sums + r * TILE), sizeof *sums, runs, n_runs,
-            (char *)((int32_t *)a->p->out + at + r * a->cells));
+    a->kernel.scatter((const char *)(sums + r * TILE), sizeof *sums, runs, n_runs,
+                      (char *)((int32_t *)a->p->out + at + r * a->cells));
 }
 
 /* Asks for what store_tile will read and write of the same outputs, which lies far apart. */

@@ -296,14 +296,87 @@ static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *const rows[4], uin
 }
 #endif
 
+/* ---------------------------------------------------------------- tiles and where they belong */
+
+static void scatter_portable(const char *tile, int64_t size, const cell_run *runs, int n_runs,
+                             char *row) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    copy_few(row + c->cell * size, tile + c->from * size, c->n * size);
+}
+
+static void gather_portable(const char *row, int64_t size, const cell_run *runs, int n_runs,
+                            char *tile) {
+  for (const cell_run *c = runs; c < runs + n_runs; c++)
+    copy_few(tile + c->from * size, row + c->cell * size, c->n * size);
+}
+
+#if KERNEL_X86
+/* The first n bits of 64. */
+KERNEL_INLINE uint64_t first_bits(int64_t n) {
+  return n >= 64 ? ~UINT64_C(0) : n > 0 ? (UINT64_C(1) << n) - 1 : 0;
+}
+
+/* Bytes of a run among those of vector v of a tile. */
+KERNEL_INLINE uint64_t bytes_of_run(const cell_run *c, int64_t size, int64_t v) {
+  const int64_t begin = c->from * size - 64 * v;
+  return first_bits(begin + c->n * size) & ~first_bits(begin);
+}
+
+/* Where byte 0 of the vector would be if all of the tile were the run; what the mask leaves out is
+ * not read or written. A tile is read as it was written, in whole vectors. */
+KERNEL_INLINE int64_t place_of_run(const cell_run *c, int64_t size, int64_t v) {
+  return (c->cell - c->from) * size + 64 * v;
+}
+
+static TARGET_AVX512_VNNI void scatter_vnni(const char *tile, int64_t size, const cell_run *runs,
+                                            int n_runs, char *row) {
+  for (int64_t v = 0; v < TILE * size / 64; v++) {
+    const __m512i x = _mm512_loadu_si512(tile + 64 * v);
+    for (const cell_run *c = runs; c < runs + n_runs; c++) {
+      const uint64_t some = bytes_of_run(c, size, v);
+      if (some) _mm512_mask_storeu_epi8(row + place_of_run(c, size, v), some, x);
+    }
+  }
+}
+
+static TARGET_AVX512_VNNI void gather_vnni(const char *row, int64_t size, const cell_run *runs,
+                                           int n_runs, char *tile) {
+  for (int64_t v = 0; v < TILE * size / 64; v++) {
+    __m512i x = _mm512_setzero_si512();
+    for (const cell_run *c = runs; c < runs + n_runs; c++) {
+      const uint64_t some = bytes_of_run(c, size, v);
+      if (some) x = _mm512_mask_loadu_epi8(x, some, row + place_of_run(c, size, v));
+    }
+    _mm512_storeu_si512(tile + 64 * v, x);
+  }
+}
+#endif
+
+static const integer_kernel portable = {.multiply = multiply_portable,
+                                        .pack = pack_portable,
+                                        .scatter = scatter_portable,
+                                        .gather = gather_portable};
+
+/* The portable one but for the products. */
+static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const weight_rows *w,
+                                                     const uint32_t *patches, const int32_t *begin,
+                                                     int32_t *sums),
+                                    bool is_signed) {
+  integer_kernel k = portable;
+  k.multiply = multiply;
+  k.is_signed = is_signed;
+  return k;
+}
+
 integer_kernel choose_integer_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_vnni()) return (integer_kernel){multiply_vnni, pack_vnni, false};
-  if (cpu_has_avx2()) return (integer_kernel){multiply_avx2, pack_portable, false};
+  if (cpu_has_avx512_vnni())
+    return (integer_kernel){multiply_vnni, pack_vnni, scatter_vnni, gather_vnni, false};
+  if (cpu_has_avx2()) return with_multiply(multiply_avx2, false);
 #endif
 #if KERNEL_ARM
-  if (cpu_has_i8mm()) return (integer_kernel){multiply_i8mm, pack_portable, true};
-  if (cpu_has_dotprod()) return (integer_kernel){multiply_dotprod, pack_portable, true};
+  if (cpu_has_i8mm()) return with_multiply(multiply_i8mm, true);
+  if (cpu_has_dotprod()) return with_multiply(multiply_dotprod, true);
 #endif
-  return (integer_kernel){multiply_portable, pack_portable, false};
+  return portable;
 }

@@ -5,6 +5,7 @@
  * it; those of the weight are signed. */
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 8 /* outputs at a time */ };
 
@@ -17,6 +18,23 @@ typedef struct weight_rows {
   uint32_t rest[INTEGER_ROWS];
 } weight_rows;
 
+/* As memcpy, of few bytes. */
+static inline void copy_few(void *to, const void *from, int64_t n) {
+  char *y = to;
+  const char *x = from;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) memcpy(y + i, x + i, 16);
+  if (i + 8 <= n) memcpy(y + i, x + i, 8), i += 8;
+  if (i + 4 <= n) memcpy(y + i, x + i, 4), i += 4;
+  for (; i < n; i++) y[i] = x[i];
+}
+
+/* Neighbouring cells of one row of outputs: elements [from, from + n) of a tile. */
+typedef struct cell_run {
+  int from;
+  int64_t cell, n;
+} cell_run;
+
 typedef struct integer_kernel {
   /* sums (rows, INTEGER_TILE) = begin (rows) + w by patches (words, INTEGER_TILE): of the first
    * `cells` of a tile at least */
@@ -24,6 +42,9 @@ typedef struct integer_kernel {
                    const int32_t *begin, int32_t *sums);
   /* to: (INTEGER_TILE), a byte of each row (INTEGER_TILE), all bits of flip the other way */
   void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);
+  /* Elements of a tile, of `size` bytes, to and from where they belong; row: an output's cell 0. */
+  void (*scatter)(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row);
+  void (*gather)(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile);
   bool is_signed; /* bytes of patches */
 } integer_kernel;
 integer_kernel choose_integer_kernel(void);

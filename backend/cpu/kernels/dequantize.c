@@ -15,10 +15,7 @@ typedef struct dequantize_task {
 /* The row of place p. */
 static int64_t row_at(const dequantize_task *t, const walk *w, int64_t p) {
   if (!t->p->index.data) return p;
-  int64_t i = load_index(&t->p->index, w->offset[0]);
-  if (i >= 0 && i < t->p->rows) return i;
-  kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, i, 0, t->p->rows - 1);
-  return 0;
+  return load_row_index(t->ctx, &t->p->index, w->offset[0], t->p->rows);
 }
 
 static void decode_row(const dequantize_args *p, int64_t row, int64_t to) {

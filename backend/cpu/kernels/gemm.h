@@ -92,6 +92,9 @@ void gemm_pack_b(const kernel_context *ctx, const gemm_b *b, char *to /* (gemm_b
 /* Elements [k, k + kn) of the panel that begins at a column. */
 const void *gemm_b_panel(const gemm_b *b, const void *packed, int64_t column, int64_t k);
 
+/* All elements of a column. */
+void gemm_b_column(const gemm_b *b, const void *packed, int64_t column, void *to);
+
 /* The memory that gemm_run works in: a multiple of 64; 0 where there is nothing to multiply. */
 size_t gemm_bytes(const kernel_context *ctx, const kgemm *g);
 void gemm_run(const kernel_context *ctx, const kgemm *g,

@@ -79,6 +79,15 @@ const void *gemm_b_panel(const gemm_b *b, const void *packed, int64_t column, in
   return element_at(packed, b->type, column * b->k + k * panel_width(b));
 }
 
+void gemm_b_column(const gemm_b *b, const void *packed, int64_t column, void *to) {
+  const int64_t width = panel_width(b), lane = column % width;
+  const void *from = element_at(gemm_b_panel(b, packed, column - lane, 0), b->type, lane);
+  const uint32_t *x4 = from;
+  const uint16_t *x2 = from;
+  for (int64_t k = 0; k < b->k && b->type == DTYPE_F32; k++) ((uint32_t *)to)[k] = x4[k * width];
+  for (int64_t k = 0; k < b->k && b->type != DTYPE_F32; k++) ((uint16_t *)to)[k] = x2[k * width];
+}
+
 /* As gemm_pack_strided, of elements of 16 bits that stay as they are: a few k of all columns at a
  * time, so that what is written stays in the cache. */
 static void pack_halves(const gemm_b *b, const uint16_t *from, int64_t lanes, int64_t width,

@@ -19,6 +19,14 @@ int64_t load_index(const ktensor *index, int64_t offset) {
   return i;
 }
 
+int64_t load_row_index(const kernel_context *ctx, const ktensor *index, int64_t offset,
+                       int64_t size) {
+  const int64_t i = load_index(index, offset);
+  if (i >= 0 && i < size) return i;
+  kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, i, 0, size - 1);
+  return 0;
+}
+
 /* The index itself if it lies in [low, size), counted from the end if negative; else a fault, and
  * the nearest one that does (0 where there is none). */
 static int64_t check_index(const kernel_context *ctx, int64_t i, int64_t low, int64_t size) {

@@ -39,5 +39,8 @@ KERNEL(gather, gather_args);
 
 /* The integer at an offset in elements. */
 int64_t load_index(const ktensor *index, int64_t offset);
+/* The same in [0, size), size > 0; else a fault, and 0. */
+int64_t load_row_index(const kernel_context *ctx, const ktensor *index, int64_t offset,
+                       int64_t size);
 
 #endif

@@ -58,16 +58,22 @@ KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(affine_value)(const FORMULA(
   return x;
 }
 
-/* Of elements of terms[0] and of terms[1], which are of no matter where there are none; a whole
- * number that its code has. */
-KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code)(const FORMULA(numbers) * v,
-                                                          FORMULA_NUMBER first,
-                                                          FORMULA_NUMBER other) {
+/* Of elements of terms[0] and of terms[1], which are of no matter where there are none. */
+KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(scaled)(const FORMULA(numbers) * v,
+                                                            FORMULA_NUMBER first,
+                                                            FORMULA_NUMBER other) {
   FORMULA_NUMBER x = FORMULA(affine_value)(&v->terms[0], first);
   if (v->has_other) x = x + FORMULA(affine_value)(&v->terms[1], other);
   if (FORMULA_HAS(v->has_low)) x = FORMULA_MAX(v->low, x);
   if (FORMULA_HAS(v->has_high)) x = FORMULA_MIN(v->high, x);
-  x = FORMULA_NEAREST(x * v->inverse);
+  return x * v->inverse;
+}
+
+/* A whole number that its code has. */
+KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code)(const FORMULA(numbers) * v,
+                                                          FORMULA_NUMBER first,
+                                                          FORMULA_NUMBER other) {
+  FORMULA_NUMBER x = FORMULA_NEAREST(FORMULA(scaled)(v, first, other));
   if (FORMULA_HAS(v->has_zero)) x = x + v->zero;
   return FORMULA_MIN(v->greatest, FORMULA_MAX(v->least, x));
 }

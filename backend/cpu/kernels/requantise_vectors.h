@@ -67,6 +67,30 @@ KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *
                                                       __m512 other) {
   return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code(v, first, other)));
 }
+
+/* Whether codes are the bytes that saturation makes of whole numbers. */
+static inline bool requantise_saturates(const requantise_args *p) {
+  return p->type == DTYPE_U8 && p->least == 0 && p->greatest == 255;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+/* The same as 32 bits, of which saturation makes codes: what is below them is left as it is. */
+KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *v, __m512 first,
+                                                     __m512 other) {
+  __m512 x = requantise_vectors_scaled(v, first, other);
+  if (v->has_zero) x = _mm512_add_ps(nearest_integers(x), v->zero);
+  return _mm512_cvt_roundps_epi32(_mm512_min_ps(v->greatest, x),
+                                  _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#pragma GCC diagnostic pop
+
+/* 64 codes of four vectors: packs take 128 bits of each at a time. */
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i requantise_pack(const __m512i x[4]) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low = _mm512_packs_epi32(x[0], x[1]), high = _mm512_packs_epi32(x[2], x[3]);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+}
 #endif
 
 #endif

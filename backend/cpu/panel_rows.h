@@ -1,0 +1,10 @@
+#ifndef BACKEND_CPU_PANEL_ROWS_H
+#define BACKEND_CPU_PANEL_ROWS_H
+#include "ops/dequantize.h"
+
+#include "backend/cpu/cpu.h"
+
+/* An IndexSelect of what describe_panel_rows has described. */
+clave_status cpu_panel_rows(cpu_recorder *r, const dequantize_form *f, const bound_tensor *as_b);
+
+#endif

@@ -1,0 +1,39 @@
+"""How soon a large language model has answered: what a first prompt takes beyond a later one, where its weights are
+packed on the way, and from a file that has them packed."""
+
+import os
+import statistics
+import subprocess
+
+from process import tool
+
+NAME, KIND, PROMPT, TURNS = "1.1 B", "Q4_0", 32, 5
+ON_THE_WAY, FROM_FILE = 1.0, 0.1  # seconds that they should take at most
+HEAD = ["| from opening a model to its first answer, beyond a later one | s | should be at most |", "|---|---|---|"]
+
+
+def beyond(args, program, device):
+    """Seconds by the clock, beside other work those of the processor on each core; the first process is a warm-up."""
+    time, cores = ("s", 1) if args.idle else ("core_s", len(os.sched_getaffinity(0)))
+    runs = [tool(args, "decoder", program, device, "fast", 1, 0, PROMPT) for _ in range(TURNS + 1)][1:]
+    return statistics.median((r["first"][time] - r[f"prefill {PROMPT}"][time]) / cores for r in runs)
+
+
+def rows_of(args, what, program, device):
+    packed = args.work / "load_packed.clv"
+    pack = [args.build / "clave", "convert", program, packed, "--pack", device]
+    try:
+        subprocess.run(pack, check=True, env=os.environ | {"CLAVE_PRECISION": "fast"})
+        found = [(ON_THE_WAY, "packed on the way", program), (FROM_FILE, "from a packed file", packed)]
+        for bound, how, file in found:
+            yield f"| {what}, {how}, {device} | {beyond(args, file, device):.2f} | {bound} |"
+    finally:
+        packed.unlink(missing_ok=True)  # as large as the program again
+
+
+def bench_load(args, name=NAME, kind=KIND):
+    import llama_files
+
+    program = llama_files.files(args.work, name, kind)[1]
+    devices = dict.fromkeys((args.device, "cpu"))
+    return [*HEAD, *(row for device in devices for row in rows_of(args, f"{name} {kind}", program, device))]

@@ -1,0 +1,38 @@
+/* out[p] = row index[p] of a table of floats that products read as their b: of the panels that
+ * gemm_panels_pack.cl has packed, else of x. A work-item copies 32 elements. An index out of range
+ * is reported and clamped. */
+#include "common.h"
+#ifndef TYPE
+#define TYPE I32 /* one of its size */
+#endif
+#ifndef INDEX_TYPE
+#define INDEX_TYPE I64
+#endif
+#define PART 32
+
+/* columns: of a panel. */
+__kernel void panel_rows(__global const STORAGE(TYPE) * x, const long x_offset,
+                         __global const STORAGE(TYPE) * panels, const long panels_offset,
+                         const int columns, __global const STORAGE(INDEX_TYPE) * index,
+                         const long index_offset, const index8 index_dims,
+                         const index8 index_strides, __global STORAGE(TYPE) * out,
+                         const long out_offset, const index_t rows, const index_t row_size,
+                         const index_t parts, const index_t items, FAULT_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t p = item / parts, k0 = item % parts * PART;
+  const int n = (int)min((index_t)PART, row_size - k0);
+  long row = index[index_offset + strided_offset(p, index_dims, index_strides)];
+  if (row < 0 || row >= rows) {
+    set_fault(fault, fault_node, FAULT_INDEX, row, 0, rows - 1);
+    row = 0;
+  }
+  out += out_offset + (long)p * row_size + k0;
+  if (IS_ABSENT(panels)) {
+    x += x_offset + row * row_size + k0;
+    for (int k = 0; k < n; k++) out[k] = x[k];
+  } else {
+    panels += panels_offset + row / columns * columns * row_size + row % columns;
+    for (int k = 0; k < n; k++) out[k] = panels[(k0 + k) * (long)columns];
+  }
+}

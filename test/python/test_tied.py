@@ -1,0 +1,123 @@
+"""Tied embeddings: rows of a table that a product packs, too, are read of its panels, bit for bit, and the pages of the
+file that has the table do not stay in memory."""
+
+import pathlib
+import re
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from test_encodings import BLOCKS, Tables, same_bits
+from torch import nn
+
+import clave
+from clave.encodings import Blocks, Stored
+
+pytestmark = pytest.mark.by_turn(6)
+DEVICES = ("cpu", "opencl")
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+GROUPS = ("int8", "int4:32", "int5:16:f32", "int8:48", "e4m3", "e5m2:64", "int4:32:zeros")
+FORMS = (BLOCKS[:5], BLOCKS[5:10], BLOCKS[10:], GROUPS)
+
+
+class Heads(Tables):
+    """Products by all of the tables."""
+
+    def forward(self, x):
+        return [nn.functional.linear(x[:, : t.shape[1]].to(t.dtype), t) for t in self.tables]
+
+
+def ids_of(tables):
+    return torch.arange(len(tables[0])).flip(0)
+
+
+def tied(tables, quantize=None):
+    """Two methods of the same tables, all of as many rows: the rows, last first; products."""
+    rows, heads = Tables(tables), Heads([])
+    heads.tables = rows.tables
+    x = torch.zeros(2, max(t.shape[1] for t in tables))
+    return clave.export({"rows": (rows, (ids_of(tables),)), "heads": (heads, (x,))}, quantize=quantize, verify=False), x
+
+
+def rows_before_and_after(tables, device, quantize=None):
+    """As stored, and of the panels that the products have made."""
+    program, x = tied(tables, quantize)
+    session = clave.Session(program, device)
+    before = session(ids_of(tables), method="rows")
+    session(x, method="heads")
+    return before, session(ids_of(tables), method="rows")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [1, 33, 130])
+def test_rows_of_floats(rows, device):
+    torch.manual_seed(1)
+    tables = [torch.randn(rows, k).to(dtype) for dtype in FLOATS for k in (1, 5, 72)]
+    tables[-1][0, 0], tables[-1][-1, -1] = float("nan"), float("inf")
+    for many in rows_before_and_after(tables, device):
+        for got, table in zip(many, tables, strict=True):
+            assert same_bits(got.float(), table.flip(0).float())
+
+
+def stored_as(form, rows, k):
+    """Blocks of any bytes, whose scales may be infinite or NaN."""
+    if form not in BLOCKS:
+        return form
+    elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[form]]
+    return Stored(
+        Blocks(form).table(), np.random.default_rng(1).integers(0, 256, (rows, k // elements * size), np.uint8)
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("forms", FORMS)
+def test_rows_of_codes(forms, device):
+    """The last block of a panel is not whole; nor is, of groups, a row's last part."""
+    rows, k = 37, 1280 if forms[0] in BLOCKS else 976
+    tables = [torch.randn(rows, k) + i for i in range(len(forms))]
+    stored = iter([stored_as(form, rows, k) for form in forms])
+    before, after = rows_before_and_after(tables, device, lambda *_: next(stored))
+    for form, was, now in zip(forms, before, after, strict=True):
+        assert same_bits(was, now), form
+
+
+def resident_kb(path):
+    """Of the pages of a file that are mapped."""
+    lines = pathlib.Path("/proc/self/smaps").read_text().splitlines()
+    begins = [i for i, line in enumerate(lines) if line.endswith(f" {path}")]
+    sizes = [re.match(r"Rss: +(\d+) kB", line) for i in begins for line in lines[i + 1 : i + 6]]
+    assert begins
+    return sum(int(m[1]) for m in sizes if m)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", [*FLOATS, "int8", "Q8_0"])
+def test_pages_of_the_table_are_let_go(form, device, tmp_path):
+    path, is_float = tmp_path / "m.clv", form in FLOATS
+    tables = [torch.randn(4096, 512, dtype=form if is_float else torch.float32)]
+    program, x = tied(tables, None if is_float else form)
+    program.save(path)
+    session = clave.Session(str(path), device)
+    session(ids_of(tables), method="rows")
+    assert resident_kb(path) > 1024, "of the table, which no product has packed yet"
+    session(x, method="heads")
+    session(ids_of(tables), method="rows")
+    assert resident_kb(path) < 64
+
+
+def test_a_table_that_a_product_reads_as_it_lies(tmp_path):
+    """Its rows are k of the product: panels have them elsewhere."""
+    table = torch.randn(48, 40)
+    rows = Tables([table])
+
+    class Turned(Tables):
+        def forward(self, x):
+            return x @ self.tables[0]
+
+    turned = Turned([])
+    turned.tables = rows.tables
+    ids, x = torch.arange(48), torch.ones(2, 48)
+    session = clave.Session(clave.export({"rows": (rows, (ids,)), "turned": (turned, (x,))}, verify=False), "cpu")
+    session(x, method="turned")
+    assert same_bits(session(ids, method="rows")[0], table)

@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -165,6 +166,12 @@ static void find_offsets(direct *t) {
 }
 
 /* n words of two rows, whose elements are `step` apart. */
+static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
+                        uint32_t *to) {
+  if (step == 1) narrow_join(even, odd, n, to);
+  for (int64_t i = 0; step > 1 && i < n; i++)
+    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
+}
 static void join_strided(const float *even, const float *odd, int64_t step, int64_t n, float *to) {
   float x[SOME], y[SOME];
   for (int64_t at = 0; at < n; at += SOME) {
@@ -177,19 +184,24 @@ static void join_strided(const float *even, const float *odd, int64_t step, int6
 
 /* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
  * the row of the next channel, `odd`, which may be NULL. */
-static void copy_row(const direct *t, const float *from, const float *odd, float *to) {
+static void copy_row(const direct *t, const void *from, const void *odd, float *to) {
   const conv_dim *d = &t->p->dims[2];
   const int64_t width = t->seen[2], step = apart(t->p, 2);
   const int64_t left = least(ceil_div(d->padding, step), width);
   const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  if (n > 0 && step > 1)
-    join_strided(from + first, odd ? odd + first : NULL, step, n, to + left);
+  const bool narrow = t->p->x_is_narrow;
+  const void *x = from ? narrow_at(from, narrow, first) : NULL,
+             *y = odd ? narrow_at(odd, narrow, first) : NULL;
+  if (n > 0 && narrow)
+    join_narrow(x, y, step, n, (uint32_t *)(void *)(to + left));
+  else if (n > 0 && step > 1)
+    join_strided(x, y, step, n, to + left);
   else if (n > 0 && conv_is_rounded(t->p))
-    pairs_join(from + first, odd ? odd + first : NULL, n, (uint32_t *)(void *)(to + left));
+    pairs_join(x, y, n, (uint32_t *)(void *)(to + left));
   else if (n > 0)
-    memcpy(to + left, from + first, (size_t)n * sizeof *to);
+    memcpy(to + left, x, (size_t)n * sizeof *to);
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
 }
 
@@ -199,7 +211,6 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
   const int64_t group = plane / t->depth, i = plane % t->depth, size = in_size(t->p);
   const int64_t channel = conv_is_rounded(t->p) ? 2 * i : i;
   const int64_t from = (t->image * t->p->groups + group) * t->p->channels + channel;
-  const float *x = (const float *)t->p->x + from * size;
   float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
   (void)scratch;
   for (int64_t z = 0; z < t->seen[0]; z++)
@@ -207,8 +218,10 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
       const int64_t at_z = z * apart(t->p, 0) - d[0].padding,
                     at_y = y * apart(t->p, 1) - d[1].padding;
       const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
-      const float *row = inside ? x + (at_z * d[1].in + at_y) * d[2].in : NULL;
-      const float *odd = inside && channel + 1 < t->p->channels ? row + size : NULL;
+      const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
+      const bool narrow = t->p->x_is_narrow, pairs = channel + 1 < t->p->channels;
+      const void *row = inside ? narrow_at(t->p->x, narrow, at) : NULL;
+      const void *odd = inside && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL;
       copy_row(t, row, odd, to + z * t->steps[0] + y * t->steps[1]);
     }
 }
@@ -264,18 +277,23 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
 static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
                        const float *sums, float *turned) {
   const conv_args *p = t->p;
+  const bool narrow = p->out_is_narrow;
   const int64_t nr = panel_outputs(t, panel), width = turned_cells(t), first = panel * t->kernel.nr;
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
   const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
   const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
-  float *out = (float *)p->out + to;
   for (int64_t o = 0; o < outputs; o++) {
     const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
-    conv_tail_row(&p->tail, bias, to + o * t->cells, n, turned + o * width, out + o * t->cells);
+    const int64_t of_out = to + o * t->cells;
+    float *own = turned + o * width, *row = narrow ? own : (float *)p->out + of_out;
+    conv_tail_row(&p->tail, bias, of_out, n, own, row);
+    if (!narrow) continue;
+    steps_in_place(&p->steps, row, of_out, n, 1, 0);
+    narrow_row(row, n, (uint16_t *)p->out + of_out);
   }
-  steps_in_place(&p->steps, out, to, n, outputs, t->cells);
+  if (!narrow) steps_in_place(&p->steps, (float *)p->out + to, to, n, outputs, t->cells);
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {

@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
+#include "backend/cpu/kernels/narrow.h"
 
 #if KERNEL_X86
 
@@ -63,6 +64,19 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
   turn(v);
 }
 
+/* The same of BF16. */
+TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
+                                                    int64_t n, __m512 *v) {
+  const __mmask16 there = (__mmask16)bits_between(0, n);
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    const uint16_t *x = (const uint16_t *)from[i] + at;
+    v[i] = load_narrow_avx512(there, x);
+    ask_for(x, AHEAD);
+  }
+  turn(v);
+}
+
 /* (lanes, n) to (n, lanes). */
 TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
   __m512 v[LANES];
@@ -74,7 +88,7 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
 }
 
 /* Rows [row, stop) of planes to rows of `pitch` vectors, zeros for the padding beside them. */
-TARGET_AVX512 static void turn_rows(const conv_part *a, const float *const from[LANES], int64_t row,
+TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[LANES], int64_t row,
                                     int64_t stop, int64_t pitch, float *to) {
   const int64_t columns = a->p->dims[2].in, left = -a->d[2].origin, beside = pitch - columns,
                 end = stop * columns;
@@ -85,7 +99,10 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const float *const from[
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = least(LANES, end - at);
-    load_turned(from, at, some, v);
+    if (a->p->x_is_narrow)
+      load_turned_narrow(from, at, some, v);
+    else
+      load_turned((const float *const *)from, at, some, v);
     for (int64_t i = 0; i < some; i++, to += LANES) {
       _mm512_storeu_ps(to, v[i]);
       if (++column < columns) continue;
@@ -102,8 +119,12 @@ TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_
                                        int64_t cell, int64_t n, const float *sums) {
   const conv_tail tail = a->p->tail; /* which no store changes */
   const int64_t size = out_size(a->p), first = plane * size + cell;
-  float *out = (float *)a->p->out + first;
-  const float *added = tail.added ? (const float *)tail.added + first : NULL;
+  const limited_store to = {.added = tail.added,
+                            .added_is_narrow = tail.added_is_narrow,
+                            .out = a->p->out,
+                            .out_is_narrow = a->p->out_is_narrow,
+                            .low = tail.low,
+                            .high = tail.high};
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
@@ -112,9 +133,7 @@ TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_
     turn(v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
-      if (k < count)
-        store_limited_avx512(v[k], added ? added + k * size + i : NULL, tail.low, tail.high, there,
-                             out + k * size + i);
+      if (k < count) store_limited_avx512(&to, v[k], first + k * size + i, there);
   }
 }
 
@@ -208,7 +227,7 @@ static int64_t rows_that_fit(const conv_part *a) {
  * its first one on. */
 typedef struct band {
   const conv_part *a;
-  const float *x[LANES];
+  const void *x[LANES];
   memory m;
   int64_t plane, count, first, stop;
 } band;
@@ -254,8 +273,10 @@ static void make_band(band *b, int64_t row, int64_t rows) {
                 at = b->plane * out_size(p) + cell;
   turn_band(b, row, rows);
   sum_band(b, row, rows);
+  if (p->out_is_narrow) steps_in_place(&p->steps, b->m.sums, 0, n * LANES, 1, 0);
   store_planes(b->a, b->plane, b->count, cell, n, b->m.sums);
-  steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
+  if (!p->out_is_narrow)
+    steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
 }
 
 TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
@@ -275,7 +296,8 @@ bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
-    b.x[i] = (const float *)p->x + (out / outputs * p->groups + output / p->outputs) * in_size(p);
+    b.x[i] = narrow_at(p->x, p->x_is_narrow,
+                       (out / outputs * p->groups + output / p->outputs) * in_size(p));
     weight[i] = (const float *)p->weight + output * tap_count(a);
     b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;
   }

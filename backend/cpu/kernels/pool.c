@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -231,8 +232,11 @@ static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task
       for (int64_t j = y.first; j < y.stop; j += y.step)
         take_row(p, t, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
     empty_cells(p, t, is_empty, from, n, &values);
-    void *to = element_at(p->out, p->type, (task * p->size[0] * p->size[1] + row) * columns + from);
-    if (t == p->type)
+    const int64_t at = (task * p->size[0] * p->size[1] + row) * columns + from;
+    void *to = element_at(p->out, p->out_is_narrow ? DTYPE_BF16 : p->type, at);
+    if (p->out_is_narrow)
+      narrow_row((const float *)(const void *)&values, n, to);
+    else if (t == p->type)
       memcpy(to, &values, (size_t)(n * size));
     else
       store_row(compute_class_of(t), p->type, to, 1, n, &values);
@@ -242,8 +246,13 @@ static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task
 static void max_plane(const pool_args *p, int64_t task, char *scratch) {
   const dtype t = max_type(p->type);
   int64_t size = volume(p->in);
-  const void *x = element_at(p->x, p->type, task * size), *plane = t == p->type ? x : scratch;
-  if (t != p->type) load_row(compute_class_of(t), p->type, x, 1, size, scratch);
+  const void *x = element_at(p->x, p->x_is_narrow ? DTYPE_BF16 : p->type, task * size);
+  const bool in_place = t == p->type && !p->x_is_narrow;
+  const void *plane = in_place ? x : scratch;
+  if (p->x_is_narrow)
+    widen_row(x, size, (float *)(void *)scratch);
+  else if (!in_place)
+    load_row(compute_class_of(t), p->type, x, 1, size, scratch);
   for (int64_t row = 0; row < p->size[0] * p->size[1]; row++) max_row(p, t, plane, task, row);
 }
 

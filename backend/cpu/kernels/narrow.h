@@ -1,0 +1,19 @@
+#ifndef BACKEND_CPU_KERNELS_NARROW_H
+#define BACKEND_CPU_KERNELS_NARROW_H
+/* Values of F32 that are kept as BF16 (tensor.is_narrow), where kernels read and write them. */
+#include "backend/cpu/kernels/rows.h"
+
+bool narrow_pays(void); /* by the processor's instructions */
+
+/* Rounds n floats. Of subnormals a processor may make zeros. */
+void narrow_row(const float *from, int64_t n, uint16_t *to);
+void widen_row(const uint16_t *from, int64_t n, float *to);
+/* n words of pairs.h of two rows, whose second may be NULL for zeros. */
+void narrow_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to);
+
+/* Element `index` of values that are narrow or F32. */
+static inline const void *narrow_at(const void *data, bool is_narrow, int64_t index) {
+  return element_at(data, is_narrow ? DTYPE_BF16 : DTYPE_F32, index);
+}
+
+#endif

@@ -169,7 +169,8 @@ static void find_offsets(direct *t) {
 static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
                         uint32_t *to) {
   if (step == 1) narrow_join(even, odd, n, to);
-  for (int64_t i = 0; step > 1 && i < n; i++)
+  if (step == 2) narrow_join_halves(even, odd, n, to);
+  for (int64_t i = 0; step > 2 && i < n; i++)
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }
 static void join_strided(const float *even, const float *odd, int64_t step, int64_t n, float *to) {
@@ -273,27 +274,34 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
   }
 }
 
-/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */
-static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
-                       const float *sums, float *turned) {
+/* Outputs (outputs, n) with what follows them: where they are stored, or, where that is BF16, in
+ * `rows` first. */
+static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, int64_t outputs,
+                       const float *sums, float *rows) {
   const conv_args *p = t->p;
   const bool narrow = p->out_is_narrow;
+  const int64_t step = narrow ? n : t->cells;
+  float *out = narrow ? rows : (float *)p->out + to;
+  for (int64_t o = 0; o < outputs; o++) {
+    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
+    conv_tail_row(&p->tail, bias, to + o * t->cells, n, sums + o * turned_cells(t), out + o * step);
+  }
+  steps_in_place(&p->steps, out, narrow ? 0 : to, n, outputs, step);
+  for (int64_t o = 0; narrow && o < outputs; o++)
+    narrow_row(rows + o * n, n, (uint16_t *)p->out + to + o * t->cells);
+}
+
+/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */
+static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
+                       float *sums, float *turned) {
+  const conv_args *p = t->p;
   const int64_t nr = panel_outputs(t, panel), width = turned_cells(t), first = panel * t->kernel.nr;
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
   const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
   const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
-  for (int64_t o = 0; o < outputs; o++) {
-    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
-    const int64_t of_out = to + o * t->cells;
-    float *own = turned + o * width, *row = narrow ? own : (float *)p->out + of_out;
-    conv_tail_row(&p->tail, bias, of_out, n, own, row);
-    if (!narrow) continue;
-    steps_in_place(&p->steps, row, of_out, n, 1, 0);
-    narrow_row(row, n, (uint16_t *)p->out + of_out);
-  }
-  if (!narrow) steps_in_place(&p->steps, (float *)p->out + to, to, n, outputs, t->cells);
+  store_rows(t, output, to, n, outputs, turned, sums);
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {

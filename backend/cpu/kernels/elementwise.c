@@ -51,6 +51,11 @@ static void combine_some(const row_numbers *t, combine_row run, int64_t at, int6
     run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
     return;
   }
+  if (narrow && t->out_is_narrow) {
+    narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
+                   (uint16_t *)t->out + at);
+    return;
+  }
   for (int64_t some; n > 0; at += some, n -= some) {
     some = n < ROW_BLOCK ? n : ROW_BLOCK;
     if (narrow) widen_row((const uint16_t *)t->x->data + at, some, wide);

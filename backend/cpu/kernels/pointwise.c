@@ -14,6 +14,7 @@
 enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
+  FEW_STRIPS = 4,
   TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
   TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
   WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
@@ -31,8 +32,11 @@ typedef struct cutting {
 } cutting;
 
 static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
-/* Whether planes are packed: narrow ones are read as they are. */
-static bool packs_words(const cutting *c) { return is_rounded(c) && !c->a->p->x_is_narrow; }
+/* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
+ * as they are where few strips read them. */
+static bool packs_words(const cutting *c) {
+  return is_rounded(c) && (!c->a->p->x_is_narrow || c->strips > FEW_STRIPS);
+}
 static bool shares_words(const cutting *c) { return packs_words(c) && c->down > 1; }
 static size_t panel_bytes(const cutting *c) {
   return (size_t)(c->g->k * c->whole.nr) * sizeof(uint32_t);
@@ -111,17 +115,24 @@ static const void *plane_at(const cutting *c, int64_t image, int64_t group, int6
   return narrow_at(p->x, p->x_is_narrow, plane * c->cells + column);
 }
 
+static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
+  const conv_args *p = c->a->p;
+  if (p->x_is_narrow)
+    narrow_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
+  else
+    pairs_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
+}
+
 /* Columns [from, to) of a group of an image, in panels; `from` begins one. */
 static void pack_columns(const cutting *c, int64_t image, int64_t group, int64_t from, int64_t to,
                          char *panels) {
-  const int64_t channels = c->a->p->channels, nr = c->whole.nr, whole = (to - from) / nr * nr;
+  const int64_t nr = c->whole.nr, whole = (to - from) / nr * nr;
   int64_t first;
-  pairs_join_panels(plane_at(c, image, group, 0, from), c->cells, channels, whole, nr,
-                    (uint32_t *)(void *)panels);
+  join_panels(c, plane_at(c, image, group, 0, from), whole, (uint32_t *)(void *)panels);
   if (from + whole == to) return;
   const pointwise_kernel *kernel = kernel_at(c, from + whole, &first);
-  pairs_join_panels(plane_at(c, image, group, 0, first), c->cells, channels, kernel->nr, nr,
-                    (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(c)));
+  join_panels(c, plane_at(c, image, group, 0, first), kernel->nr,
+              (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(c)));
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
@@ -187,7 +198,7 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
       .added = p->tail.added ? narrow_at(p->tail.added, p->tail.added_is_narrow, at) : NULL,
       .c = element_at(p->out, p->out_is_narrow ? DTYPE_BF16 : DTYPE_F32, at),
       .c_step = t->c_step,
-      .b_is_narrow = p->x_is_narrow,
+      .b_is_narrow = !packs_words(c),
       .added_is_narrow = p->tail.added_is_narrow,
       .c_is_narrow = p->out_is_narrow,
       .low = t->low,

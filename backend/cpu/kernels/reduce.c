@@ -82,14 +82,7 @@ static bool is_float_sum(const reduce_task *t) {
 /* Elements [at, at + n) of x, of F32 or BF16. */
 static double sum_neighbours(const reduce_task *t, int64_t at, int64_t n) {
   if (t->x->type == DTYPE_F32) return accumulate_floats((const float *)t->x->data + at, n);
-  float wide[ROW_BLOCK];
-  double sum = 0;
-  for (int64_t some; n > 0; at += some, n -= some) {
-    some = n < ROW_BLOCK ? n : ROW_BLOCK;
-    widen_row((const uint16_t *)t->x->data + at, some, wide);
-    sum += accumulate_floats(wide, some);
-  }
-  return sum;
+  return narrow_sum((const uint16_t *)t->x->data + at, n);
 }
 
 static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, int64_t end) {

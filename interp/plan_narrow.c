@@ -1,7 +1,9 @@
-/* Which values of F32 a session in fast precision keeps as BF16: those that an op makes and ops read
- * which all can have them so, on one device (backend.takes_narrow), where nothing else sees them.
- * Half the bytes are moved then, and what multiplies pairs of BF16 reads them as they are. */
+/* Which values of F32 a session in fast precision keeps as BF16: those that an op makes and ops
+ * read which all can have them so, on one device (backend.takes_narrow), where nothing else sees
+ * them. Half the bytes are moved then, and what multiplies pairs of BF16 reads them as they are. */
 #include "interp/planner.h"
+
+enum { LEAST = 4096 /* elements: fewer stay in the first-level cache */ };
 
 static bool has_known_dims(const planner *l, uint32_t tid, tensor *t) {
   const ir_tensor *d = &l->x->prog->ir.tensors.items[tid];
@@ -54,7 +56,8 @@ bool keeps_narrow(const planner *l, uint32_t index, uint32_t tid) {
   if (!l->x->options.fast || l->x->observer || !l->x->devices.backends[b]->vt->takes_narrow)
     return false;
   if (l->p->types[tid].type != DTYPE_F32 || !is_slot(l->x->prog, tid, SLOT_TEMPORARY) ||
-      l->p->target[tid] != NO_INDEX || last == NO_INDEX || last >= l->g->n)
+      l->p->target[tid] != NO_INDEX || last == NO_INDEX || last >= l->g->n ||
+      tensor_numel(&l->p->types[tid]) < LEAST)
     return false;
   if (!takes_narrow(l, index, b, tid)) return false;
   for (uint32_t i = index + 1; i <= last; i++)

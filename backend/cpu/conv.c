@@ -137,7 +137,8 @@ static bool finds_narrow_way(cpu_recorder *r, const node *n, const conv_form *f,
   if (p->type != DTYPE_F32 || f->transposed) return false;
   const bool winograd = choose_winograd(r, f) != 0;
   take_tail(r, n, winograd ? 1 : SHORT_INPUTS, &p->tail, &p->steps);
-  if (winograd || conv_is_strips(p)) return true;
+  if (conv_is_strips(p)) return !p->tail.added;
+  if (winograd) return true;
   return may_round(r, f) && cpu_takes_form(r, f->weight) && (conv_is_direct(p) || conv_rounds(p));
 }
 
@@ -148,7 +149,9 @@ bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   describe_conv(n, &f);
   if (!finds_narrow_way(r, n, &f, &p)) return false;
   const bool has_tail = p.steps.head.n_steps == 0;
-  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1;
+  if (slot == f.out->slot)
+    return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1 &&
+           (f.x->t.is_narrow || !conv_is_strips(&p));
   if (is_added(n, slot)) return has_tail && p.tail.added && slot != f.x->slot;
   return slot == f.x->slot && slot != f.weight->slot;
 }

@@ -46,11 +46,10 @@ static void add_step(elementwise_args *e, const elementwise_step *s) {
 }
 
 elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f) {
-  elementwise_args e = {
-      .head = {.n_inputs = f->n_inputs,
-               .n = f->n,
-               .out = cpu_operand(r, f->out).data,
-               .out_is_narrow = f->out->t.is_narrow}};
+  elementwise_args e = {.head = {.n_inputs = f->n_inputs,
+                                 .n = f->n,
+                                 .out = cpu_operand(r, f->out).data,
+                                 .out_is_narrow = f->out->t.is_narrow}};
   for (int k = 0; k < f->n_inputs; k++) {
     tensor t = f->shapes[1 + k];
     tensors_collapse(&t, 1);

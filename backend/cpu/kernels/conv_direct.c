@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
+#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/pairs.h"
@@ -16,6 +17,7 @@
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
+  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded ones, whose sums need no short chains */
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
@@ -98,9 +100,16 @@ static direct_kernel kernel_of(const conv_args *p) {
   return conv_is_rounded(p) ? direct_pairs_kernel_for(p->outputs) : direct_kernel_for(p->outputs);
 }
 
+/* A rounded kernel of one element, whose copied planes are as outputs lie: one long row each. */
+static bool is_one_row(const conv_args *p) {
+  for (int d = 0; d < CONV_DIMS; d++)
+    if (p->dims[d].kernel != 1) return false;
+  return conv_is_rounded(p);
+}
+
 /* Where elements are: planes one behind the other, or rows of all channels. */
 static void set_steps(direct *t) {
-  const bool rows = conv_is_rounded(t->p);
+  const bool rows = conv_is_rounded(t->p) && !is_one_row(t->p);
   t->depth_step = rows ? t->seen[2] : plane_size(t);
   t->steps[2] = 1;
   t->steps[1] = t->seen[2] * (rows ? t->depth : 1);
@@ -120,6 +129,8 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
   t.depth = depth_of(p);
   t.k = t.depth * t.taps;
   set_steps(&t);
+  for (int d = 0; d < CONV_DIMS && is_one_row(p); d++)
+    t.part.d[d].count = d == CONV_DIMS - 1 ? t.cells : 1;
   t.panels = ceil_div(p->outputs, t.kernel.nr);
   const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
   t.chunks = tasks;
@@ -250,16 +261,22 @@ static int64_t panel_outputs(const direct *t, int64_t panel) {
   return t->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
 }
 
-/* Sums (cells, outputs) of positions [at, at + n), of kn of k. */
+static int64_t block_of(const direct *t) { return conv_is_rounded(t->p) ? BLOCK_WORDS : BLOCK_K; }
+
+/* Sums (cells, outputs) of positions [at, at + n), of kn of k. Each tile asks for its share of the
+ * weight that follows, so that none waits for all of it. */
 static void add_products(const direct *t, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
-  direct_product product = {.k = least(BLOCK_K, t->k - k),
+  direct_product product = {.k = least(block_of(t), t->k - k),
                             .offsets = t->offsets + k,
                             .step = t->strides[2],
                             .b = weight + k * t->kernel.nr,
                             .b_step = t->kernel.nr,
                             .adds = k > 0};
+  const char *next = (const char *)(product.b + product.k * product.b_step);
+  const int64_t bytes = block_of(t) * product.b_step * (int64_t)sizeof(float),
+                share = bytes / (ceil_div(n, t->kernel.mr)) + 1;
   while (n > 0) {
     split_cell(&t->part, at, cell);
     int64_t left = least(n, t->part.d[2].count - cell[2]);
@@ -268,6 +285,8 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
       rows = tile_rows(t, left);
       product.x = first_input(t, group, cell);
       product.c = sums;
+      ask_for_bytes(next, share);
+      next += share;
       (outputs == t->kernel.nr ? t->kernel.run : t->kernel.run_half)(&product, (int)rows);
       sums += rows * outputs;
     }
@@ -313,7 +332,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(t) * nr;
   if (t->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
   const int64_t outputs = panel_outputs(t, panel);
-  for (int64_t k = 0; k < t->k; k += BLOCK_K)
+  for (int64_t k = 0; k < t->k; k += block_of(t))
     add_products(t, group, weight, outputs, k, at, n, sums);
   store_sums(t, group, panel, at, n, sums, turned);
 }

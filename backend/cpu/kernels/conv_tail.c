@@ -45,11 +45,11 @@ TARGET_AVX2 static void finish_avx2(const conv_tail *t, float bias, const float 
 
 TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const float *added,
                                         int64_t n, const float *from, float *to) {
-  const limited_store out = {.added = added, .out = to, .low = t->low, .high = t->high};
+  const float low = t->low, high = t->high; /* which no store changes */
   for (int64_t i = 0; i < n; i += 16) {
     const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
     const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);
-    store_limited_avx512(&out, sum, i, there);
+    store_limited_avx512(sum, added ? added + i : NULL, low, high, there, to + i);
   }
 }
 #endif

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 typedef struct conv_tail {
-  const void *added; /* like out; may be absent */
-  float low, high;   /* -INFINITY, INFINITY: none */
+  const void *added;    /* like out; may be absent */
+  float low, high;      /* -INFINITY, INFINITY: none */
   bool added_is_narrow; /* BF16 (narrow.h), else F32 */
 } conv_tail;
 

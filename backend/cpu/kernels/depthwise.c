@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
 #include "backend/cpu/kernels/depthwise_lanes.h"
+#include "backend/cpu/kernels/depthwise_narrow.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
@@ -203,9 +204,10 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
     of.narrow_out = (uint16_t *)p->out + at;
   else
     of.out = (float *)p->out + at;
-  if (of.tail.added)
-    of.tail.added = narrow_at(of.tail.added, of.tail.added_is_narrow, at);
-  if (are_finite(of.weight, tap_count(a)))
+  if (of.tail.added) of.tail.added = (const float *)of.tail.added + at;
+  if (are_finite(of.weight, tap_count(a)) && of.narrow_x)
+    depthwise_narrow_run(&of, a->d[2].taps, a->d[2].stride);
+  else if (are_finite(of.weight, tap_count(a)))
     s->run(&of);
   else
     sum_rows(a, &of);

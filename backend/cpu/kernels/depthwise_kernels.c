@@ -55,18 +55,10 @@ TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uin
                                 _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
 }
 
-/* The same of BF16: even ones of a row are the low halves of words. */
-TARGET_AVX512 KERNEL_INLINE __m512 narrow_inputs_avx512(const uint16_t *x, int64_t at,
-                                                        uint32_t there, int stride) {
-  const uint16_t *from = (const uint16_t *)((uintptr_t)x + (uintptr_t)at * sizeof *x);
-  if (stride == 1) return load_narrow_avx512((__mmask16)there, from);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_loadu_epi16(there, from), 16));
-}
-
 /* Columns from `column` on of `rows` rows from row y of the strip on. */
 TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __m512 *weight,
                                               int64_t y, int64_t column, int side, int stride,
-                                              int rows, bool narrow) {
+                                              int rows) {
   const int64_t first = (s->row + y) * stride - s->top, left = column * stride - s->left;
   int64_t at = first * s->in_columns + left;
   uint32_t there[DEPTHWISE_MOST_SIDE];
@@ -77,19 +69,16 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
   for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
   for (int r = 0; r < rows * stride; r++) {
-    const int64_t next = at + (r + ROWS * stride + side - stride) * s->in_columns;
-    const void *from = narrow ? (const void *)(s->narrow_x + next) : s->x + next;
-    ask_for(from, 0);
-    if (stride == 2 && !narrow) ask_for(from, 64);
+    const float *next = s->x + at + (r + ROWS * stride + side - stride) * s->in_columns;
+    ask_for(next, 0);
+    if (stride == 2) ask_for(next, 64);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++, at += s->in_columns) {
     const uint32_t inside = first + r >= 0 && first + r < s->in_rows ? ~UINT32_C(0) : 0;
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) {
-      const __m512 in = narrow
-                            ? narrow_inputs_avx512(s->narrow_x, at + j, there[j] & inside, stride)
-                            : inputs_avx512(s->x, at + j, there[j] & inside, stride);
+      const __m512 in = inputs_avx512(s->x, at + j, there[j] & inside, stride);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; i++) {
         const int tap = r - i * stride;
@@ -98,25 +87,19 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
     }
   }
   const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
-  const limited_store to = {.added = s->tail.added,
-                            .added_is_narrow = s->tail.added_is_narrow,
-                            .out = s->narrow_out ? (void *)s->narrow_out : s->out,
-                            .out_is_narrow = s->narrow_out != NULL,
-                            .low = s->tail.low,
-                            .high = s->tail.high};
+  const float *added = s->tail.added;
 #pragma GCC unroll 4
-  for (int i = 0; i < rows; i++)
-    store_limited_avx512(&to, sums[i] + _mm512_set1_ps(s->bias), (y + i) * s->columns + column,
-                         stored);
+  for (int i = 0; i < rows; i++) {
+    const int64_t to = (y + i) * s->columns + column;
+    store_limited_avx512(sums[i] + _mm512_set1_ps(s->bias), added ? added + to : NULL, s->tail.low,
+                         s->tail.high, stored, s->out + to);
+  }
 }
 
 TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *s, const __m512 *weight,
                                              int64_t y, int side, int stride, int rows) {
   for (int64_t column = 0; column < s->columns; column += COLUMNS)
-    if (s->narrow_x)
-      block_avx512(s, weight, y, column, side, stride, rows, true);
-    else
-      block_avx512(s, weight, y, column, side, stride, rows, false);
+    block_avx512(s, weight, y, column, side, stride, rows);
 }
 
 TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {

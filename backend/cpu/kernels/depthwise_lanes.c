@@ -71,7 +71,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     const uint16_t *x = (const uint16_t *)from[i] + at;
-    v[i] = load_narrow_avx512(there, x);
+    v[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
     ask_for(x, AHEAD);
   }
   turn(v);
@@ -114,26 +114,54 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[L
   }
 }
 
+/* Sums [i, i + LANES) of (n, lanes), turned: of each lane. */
+TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *v) {
+#pragma GCC unroll 16
+  for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
+  turn(v);
+}
+
 /* n sums (n, lanes) to outputs from `cell` on of `count` planes. */
 TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_t count,
                                        int64_t cell, int64_t n, const float *sums) {
   const conv_tail tail = a->p->tail; /* which no store changes */
   const int64_t size = out_size(a->p), first = plane * size + cell;
-  const limited_store to = {.added = tail.added,
-                            .added_is_narrow = tail.added_is_narrow,
-                            .out = a->p->out,
-                            .out_is_narrow = a->p->out_is_narrow,
-                            .low = tail.low,
-                            .high = tail.high};
+  float *out = (float *)a->p->out + first;
+  const float *added = tail.added ? (const float *)tail.added + first : NULL;
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
-#pragma GCC unroll 16
-    for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-    turn(v);
+    load_sums(sums, i, v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
-      if (k < count) store_limited_avx512(&to, v[k], first + k * size + i, there);
+      if (k < count)
+        store_limited_avx512(v[k], added ? added + k * size + i : NULL, tail.low, tail.high, there,
+                             out + k * size + i);
+  }
+}
+
+/* The same as BF16, of which the last ones overlap those before: masked stores are slow. Nothing is
+ * added. */
+TARGET_AVX512_BF16 static void store_narrow(const conv_part *a, int64_t plane, int64_t count,
+                                            int64_t cell, int64_t n, const float *sums) {
+  const conv_tail tail = a->p->tail;
+  const int64_t size = out_size(a->p);
+  uint16_t *out = (uint16_t *)a->p->out + plane * size + cell;
+  const __m512 low = _mm512_set1_ps(tail.low), high = _mm512_set1_ps(tail.high);
+  const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
+  __m512 v[LANES];
+  for (int64_t next = 0; next < n; next += LANES) {
+    const int64_t i = n < LANES ? 0 : least(next, n - LANES);
+    load_sums(sums, i, v);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+      const __m256i y = (__m256i)_mm512_cvtneps_pbh(_mm512_min_ps(high, _mm512_max_ps(low, v[k])));
+      if (k >= count) continue;
+      if (n < LANES)
+        _mm256_mask_storeu_epi16(out + k * size + i, there, y);
+      else
+        _mm256_storeu_si256((void *)(out + k * size + i), y);
+    }
   }
 }
 
@@ -273,10 +301,13 @@ static void make_band(band *b, int64_t row, int64_t rows) {
                 at = b->plane * out_size(p) + cell;
   turn_band(b, row, rows);
   sum_band(b, row, rows);
-  if (p->out_is_narrow) steps_in_place(&p->steps, b->m.sums, 0, n * LANES, 1, 0);
+  if (p->out_is_narrow) {
+    steps_in_place(&p->steps, b->m.sums, 0, n * LANES, 1, 0);
+    store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
+    return;
+  }
   store_planes(b->a, b->plane, b->count, cell, n, b->m.sums);
-  if (!p->out_is_narrow)
-    steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
+  steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
 }
 
 TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {

@@ -26,7 +26,7 @@
 #define KERNEL_ARM 0
 #endif
 
-bool cpu_has_avx2(void); /* and FMA */
+bool cpu_has_avx2(void);   /* and FMA */
 bool cpu_has_avx512(void); /* with elements of 16 bits, and vectors of all lengths */
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);

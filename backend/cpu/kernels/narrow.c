@@ -48,11 +48,11 @@ TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float
 /* Words of `even`, which has some where that is not all. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i joined(const uint16_t *even, const uint16_t *odd,
                                                 __mmask16 some) {
-  const __m512i low = _mm512_cvtepu16_epi32(
-      some == 0xffff ? _mm256_loadu_si256((const void *)even) : _mm256_maskz_loadu_epi16(some, even));
+  const __m512i low = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)even)
+                                                           : _mm256_maskz_loadu_epi16(some, even));
   if (!odd) return low;
-  const __m512i high = _mm512_cvtepu16_epi32(
-      some == 0xffff ? _mm256_loadu_si256((const void *)odd) : _mm256_maskz_loadu_epi16(some, odd));
+  const __m512i high = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)odd)
+                                                            : _mm256_maskz_loadu_epi16(some, odd));
   return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
@@ -102,11 +102,9 @@ TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint
 TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
   for (int64_t i = 0; i < n; i += LANES) {
-    const __m512 some =
-        n - i < LANES ? load_narrow_avx512(first_of(n - i), x + i) : widened(x + i);
+    const __m512 some = n - i < LANES ? load_narrow_avx512(first_of(n - i), x + i) : widened(x + i);
     low += _mm512_cvtps_pd(_mm512_castps512_ps256(some));
-    high += _mm512_cvtps_pd(
-        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(some), 1)));
+    high += _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(some), 1)));
   }
   return _mm512_reduce_add_pd(low + high);
 }
@@ -128,8 +126,8 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 larger(__m512 v, __m512 y) {
-  const __mmask16 wins = (__mmask16)(_mm512_cmp_ps_mask(v, y, _CMP_GT_OQ) |
-                                     _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
+  const __mmask16 wins =
+      (__mmask16)(_mm512_cmp_ps_mask(v, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
   return _mm512_mask_mov_ps(y, wins, v);
 }
 
@@ -139,8 +137,8 @@ TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, float *
     _mm512_storeu_ps(y + i, larger(widened(x + i), _mm512_loadu_ps(y + i)));
   const __mmask16 rest = first_of(n - i);
   if (i < n)
-    _mm512_mask_storeu_ps(y + i, rest, larger(load_narrow_avx512(rest, x + i),
-                                              _mm512_maskz_loadu_ps(rest, y + i)));
+    _mm512_mask_storeu_ps(
+        y + i, rest, larger(load_narrow_avx512(rest, x + i), _mm512_maskz_loadu_ps(rest, y + i)));
 }
 #endif
 

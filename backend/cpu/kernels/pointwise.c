@@ -15,10 +15,10 @@ enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   FEW_STRIPS = 4,
-  TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
-  TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
-  PACK_WORK = 64 * 1024      /* elements, the same */
+  TASKS = 4,             /* of a thread, at least, so that all end at about the same time */
+  TASK_WORK = 32 * 1024, /* multiplications of a task of few strips, at least */
+  WORK = 256 * 1024,     /* multiplications that are worth waking a thread up */
+  PACK_WORK = 64 * 1024  /* elements, the same */
 };
 
 /* How a convolution is cut. */
@@ -207,7 +207,7 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
     narrow_tile_run(&tile, rows, columns);
     return;
   }
-  float sums[NARROW_ROWS * NARROW_COLUMNS];
+  _Alignas(64) float sums[NARROW_ROWS * NARROW_COLUMNS];
   tile.c = sums;
   tile.c_step = columns;
   tile.c_is_narrow = false;

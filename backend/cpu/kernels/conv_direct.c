@@ -275,7 +275,7 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
                             .b_step = t->kernel.nr,
                             .adds = k > 0};
   const char *next = (const char *)(product.b + product.k * product.b_step);
-  const int64_t bytes = block_of(t) * product.b_step * (int64_t)sizeof(float),
+  const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float),
                 share = bytes / (ceil_div(n, t->kernel.mr)) + 1;
   while (n > 0) {
     split_cell(&t->part, at, cell);
@@ -306,8 +306,7 @@ static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, i
     conv_tail_row(&p->tail, bias, to + o * t->cells, n, sums + o * turned_cells(t), out + o * step);
   }
   steps_in_place(&p->steps, out, narrow ? 0 : to, n, outputs, step);
-  for (int64_t o = 0; narrow && o < outputs; o++)
-    narrow_row(rows + o * n, n, (uint16_t *)p->out + to + o * t->cells);
+  if (narrow) narrow_rows(rows, outputs, n, (uint16_t *)p->out + to, t->cells);
 }
 
 /* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */

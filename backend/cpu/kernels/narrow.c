@@ -22,7 +22,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_narrow(uint16_t *to, __m512 x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-TARGET_AVX512_BF16 static void narrow_bf16(const float *from, int64_t n, uint16_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void narrow_one(const float *from, int64_t n, uint16_t *to) {
   if (n < LANES) {
     const __m512 x = _mm512_maskz_loadu_ps(first_of(n), from);
     _mm256_mask_storeu_epi16(to, first_of(n), (__m256i)_mm512_cvtneps_pbh(x));
@@ -32,6 +32,11 @@ TARGET_AVX512_BF16 static void narrow_bf16(const float *from, int64_t n, uint16_
     const int64_t at = vector_at(i, n);
     store_narrow(to + at, _mm512_loadu_ps(from + at));
   }
+}
+
+TARGET_AVX512_BF16 static void narrow_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to,
+                                           int64_t step) {
+  for (int64_t i = 0; i < rows; i++) narrow_one(from + i * n, n, to + i * step);
 }
 
 TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float *to) {
@@ -150,15 +155,18 @@ static void join_portable(const uint16_t *even, const uint16_t *odd, int64_t ste
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }
 
-void narrow_row(const float *from, int64_t n, uint16_t *to) {
+void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    narrow_bf16(from, n, to);
+    narrow_bf16(from, rows, n, to, step);
     return;
   }
 #endif
-  store_row(COMPUTE_F32, DTYPE_BF16, to, 1, n, from);
+  for (int64_t i = 0; i < rows; i++)
+    store_row(COMPUTE_F32, DTYPE_BF16, to + i * step, 1, n, from + i * n);
 }
+
+void narrow_row(const float *from, int64_t n, uint16_t *to) { narrow_rows(from, 1, n, to, n); }
 
 void widen_row(const uint16_t *from, int64_t n, float *to) {
 #if KERNEL_X86

@@ -7,6 +7,8 @@ bool narrow_pays(void); /* by the processor's instructions */
 
 /* Rounds n floats. Of subnormals a processor may make zeros. */
 void narrow_row(const float *from, int64_t n, uint16_t *to);
+/* Rows of n that follow each other, to rows `step` apart. */
+void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step);
 void widen_row(const uint16_t *from, int64_t n, float *to);
 /* n words of pairs.h of two rows, whose second may be NULL for zeros; of every other element. */
 void narrow_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to);

@@ -213,8 +213,7 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
   tile.c_is_narrow = false;
   narrow_tile_run(&tile, rows, columns);
   steps_in_place(&p->steps, sums, 0, (int64_t)rows * columns, 1, 0);
-  for (int i = 0; i < rows; i++)
-    narrow_row(sums + i * columns, columns, (uint16_t *)p->out + at + i * t->c_step);
+  narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
 }
 
 /* A strip by the columns of a tile from `column` on. */

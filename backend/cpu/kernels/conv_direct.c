@@ -12,6 +12,7 @@
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -305,8 +306,12 @@ static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, i
     const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
     conv_tail_row(&p->tail, bias, to + o * t->cells, n, sums + o * turned_cells(t), out + o * step);
   }
-  steps_in_place(&p->steps, out, narrow ? 0 : to, n, outputs, step);
-  if (narrow) narrow_rows(rows, outputs, n, (uint16_t *)p->out + to, t->cells);
+  if (!narrow) {
+    steps_in_place(&p->steps, out, to, n, outputs, step);
+    return;
+  }
+  narrow_steps(&p->steps, rows, n * outputs);
+  narrow_rows(rows, outputs, n, (uint16_t *)p->out + to, t->cells);
 }
 
 /* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */

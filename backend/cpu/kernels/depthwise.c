@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels/depthwise_lanes.h"
 #include "backend/cpu/kernels/depthwise_narrow.h"
 #include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -211,8 +212,12 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
     s->run(&of);
   else
     sum_rows(a, &of);
-  if (has_steps) steps_in_place(&p->steps, of.out, at, n, 1, 0);
-  if (in_scratch) narrow_row(of.out, n, (uint16_t *)p->out + at);
+  if (!in_scratch) {
+    steps_in_place(&p->steps, of.out, at, n, 1, 0);
+    return;
+  }
+  narrow_steps(&p->steps, of.out, n);
+  narrow_row(of.out, n, (uint16_t *)p->out + at);
 }
 
 static void run_strips(const void *user, int64_t task, char *scratch) {

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
 #include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 
 #if KERNEL_X86
 
@@ -302,7 +303,7 @@ static void make_band(band *b, int64_t row, int64_t rows) {
   turn_band(b, row, rows);
   sum_band(b, row, rows);
   if (p->out_is_narrow) {
-    steps_in_place(&p->steps, b->m.sums, 0, n * LANES, 1, 0);
+    narrow_steps(&p->steps, b->m.sums, n * LANES);
     store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
     return;
   }

@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/pointwise_kernels.h"
 #include "backend/cpu/kernels/pointwise_narrow.h"
@@ -212,7 +213,7 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
   tile.c_step = columns;
   tile.c_is_narrow = false;
   narrow_tile_run(&tile, rows, columns);
-  steps_in_place(&p->steps, sums, 0, (int64_t)rows * columns, 1, 0);
+  narrow_steps(&p->steps, sums, (int64_t)rows * columns);
   narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
 }
 

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/winograd_kernels.h"
 
@@ -195,14 +196,30 @@ static patch patch_of(const winograd_args *p, int64_t m, const place *at, int64_
                  least(m, p->out_columns - x)};
 }
 
+static inline float widened(uint16_t h) {
+  const uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
 /* cells: (m, m) */
 static void add_tile(const tiling *t, const patch *of, float *cells) {
   const winograd_args *p = t->p;
   const float *from = (const float *)p->tail.added + of->at;
   const uint16_t *narrow = (const uint16_t *)p->tail.added + of->at;
-  for (int64_t i = 0, at = 0; i < of->rows; i++, at += p->out_columns, cells += t->m)
-    for (int64_t x = 0; x < of->columns; x++)
-      cells[x] += p->tail.added_is_narrow ? bf16_to_f32(narrow[at + x]) : from[at + x];
+  for (int64_t i = 0; i < of->rows; i++, cells += t->m) {
+    if (!p->tail.added_is_narrow) {
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
+      from += p->out_columns;
+      continue;
+    }
+    if (of->columns == 4)
+      for (int x = 0; x < 4; x++) cells[x] += widened(narrow[x]);
+    else
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(narrow[x]);
+    narrow += p->out_columns;
+  }
 }
 
 static void store_narrow_tile(const tiling *t, const patch *of, const uint16_t *cells) {
@@ -243,9 +260,13 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
     }
   }
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
-  steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
   uint16_t narrow[LANES * CELLS];
-  if (p->out_is_narrow) narrow_row(cells, here * CELLS, narrow);
+  if (p->out_is_narrow) {
+    narrow_steps(&p->steps, cells, here * CELLS);
+    narrow_row(cells, here * CELLS, narrow);
+  } else {
+    steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
+  }
   for (int64_t k = 0; k < n; k++) {
     const place at = place_of(t, first + k);
     for (int64_t lane = 0; lane < here; lane++) {

@@ -152,8 +152,8 @@ bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   if (slot == f.out->slot)
     return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1 &&
            (f.x->t.is_narrow || !conv_is_strips(&p));
-  if (is_added(n, slot)) return has_tail && p.tail.added && slot != f.x->slot;
-  return slot == f.x->slot && slot != f.weight->slot;
+  if (is_added(n, slot) && !(has_tail && p.tail.added)) return false;
+  return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
 
 clave_status cpu_conv(cpu_recorder *r, const node *n) {

@@ -204,7 +204,7 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
   const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  const bool narrow = t->p->x_is_narrow;
+  const bool narrow = is_narrow(t->p->x_is_narrow);
   const void *x = from ? narrow_at(from, narrow, first) : NULL,
              *y = odd ? narrow_at(odd, narrow, first) : NULL;
   if (n > 0 && narrow)
@@ -232,7 +232,7 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
                     at_y = y * apart(t->p, 1) - d[1].padding;
       const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
       const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
-      const bool narrow = t->p->x_is_narrow, pairs = channel + 1 < t->p->channels;
+      const bool narrow = is_narrow(t->p->x_is_narrow), pairs = channel + 1 < t->p->channels;
       const void *row = inside ? narrow_at(t->p->x, narrow, at) : NULL;
       const void *odd = inside && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL;
       copy_row(t, row, odd, to + z * t->steps[0] + y * t->steps[1]);
@@ -299,7 +299,7 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
 static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, int64_t outputs,
                        const float *sums, float *rows) {
   const conv_args *p = t->p;
-  const bool narrow = p->out_is_narrow;
+  const bool narrow = is_narrow(p->out_is_narrow);
   const int64_t step = narrow ? n : t->cells;
   float *out = narrow ? rows : (float *)p->out + to;
   for (int64_t o = 0; o < outputs; o++) {

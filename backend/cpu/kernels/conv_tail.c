@@ -71,7 +71,7 @@ static void add_narrow(const conv_tail *t, float bias, int64_t at, int64_t n, co
 void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
                    float *to) {
   const float *added = t->added ? (const float *)t->added + at : NULL;
-  if (t->added && t->added_is_narrow) {
+  if (t->added && is_narrow(t->added_is_narrow)) {
     add_narrow(t, bias, at, n, from, to);
     return;
   }

@@ -47,11 +47,11 @@ static void combine_some(const row_numbers *t, combine_row run, int64_t at, int6
                          float number) {
   const bool narrow = t->x->type == DTYPE_BF16;
   float wide[ROW_BLOCK], made[ROW_BLOCK];
-  if (!narrow && !t->out_is_narrow) {
+  if (!narrow && !is_narrow(t->out_is_narrow)) {
     run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
     return;
   }
-  if (narrow && t->out_is_narrow) {
+  if (narrow && is_narrow(t->out_is_narrow)) {
     narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
                    (uint16_t *)t->out + at);
     return;
@@ -60,8 +60,8 @@ static void combine_some(const row_numbers *t, combine_row run, int64_t at, int6
     some = n < ROW_BLOCK ? n : ROW_BLOCK;
     if (narrow) widen_row((const uint16_t *)t->x->data + at, some, wide);
     run(t->multiplies, some, narrow ? wide : (const float *)t->x->data + at, number,
-        t->out_is_narrow ? made : (float *)t->out + at);
-    if (t->out_is_narrow) narrow_row(made, some, (uint16_t *)t->out + at);
+        is_narrow(t->out_is_narrow) ? made : (float *)t->out + at);
+    if (is_narrow(t->out_is_narrow)) narrow_row(made, some, (uint16_t *)t->out + at);
   }
 }
 
@@ -92,7 +92,7 @@ static bool find_rows(const elementwise_head *head, const ktensor *inputs, const
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
-  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL, head->out_is_narrow};
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL, is_narrow(head->out_is_narrow)};
   return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
          numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
          (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);

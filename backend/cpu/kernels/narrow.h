@@ -3,6 +3,16 @@
 /* Values of F32 that are kept as BF16 (tensor.is_narrow), where kernels read and write them. */
 #include "backend/cpu/kernels/rows.h"
 
+/* Whether values are: compiled programs compute in strict precision, which keeps none so. */
+static inline bool is_narrow(bool kept) {
+#ifdef KERNEL_COMPILED
+  (void)kept;
+  return false;
+#else
+  return kept;
+#endif
+}
+
 bool narrow_pays(void); /* by the processor's instructions */
 
 /* Rounds n floats. Of subnormals a processor may make zeros. */

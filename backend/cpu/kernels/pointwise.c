@@ -36,7 +36,7 @@ static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
 /* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
  * as they are where few strips read them. */
 static bool packs_words(const cutting *c) {
-  return is_rounded(c) && (!c->a->p->x_is_narrow || c->strips > FEW_STRIPS);
+  return is_rounded(c) && (!is_narrow(c->a->p->x_is_narrow) || c->strips > FEW_STRIPS);
 }
 static bool shares_words(const cutting *c) { return packs_words(c) && c->down > 1; }
 static size_t panel_bytes(const cutting *c) {
@@ -113,12 +113,12 @@ static const void *plane_at(const cutting *c, int64_t image, int64_t group, int6
                             int64_t column) {
   const conv_args *p = c->a->p;
   const int64_t plane = (image * p->groups + group) * p->channels + channel;
-  return narrow_at(p->x, p->x_is_narrow, plane * c->cells + column);
+  return narrow_at(p->x, is_narrow(p->x_is_narrow), plane * c->cells + column);
 }
 
 static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
   const conv_args *p = c->a->p;
-  if (p->x_is_narrow)
+  if (is_narrow(p->x_is_narrow))
     narrow_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
   else
     pairs_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
@@ -196,15 +196,15 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
       .b = t->b,
       .b_step = t->b_step,
       .bias = t->bias,
-      .added = p->tail.added ? narrow_at(p->tail.added, p->tail.added_is_narrow, at) : NULL,
-      .c = element_at(p->out, p->out_is_narrow ? DTYPE_BF16 : DTYPE_F32, at),
+      .added = p->tail.added ? narrow_at(p->tail.added, is_narrow(p->tail.added_is_narrow), at) : NULL,
+      .c = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : DTYPE_F32, at),
       .c_step = t->c_step,
       .b_is_narrow = !packs_words(c),
-      .added_is_narrow = p->tail.added_is_narrow,
-      .c_is_narrow = p->out_is_narrow,
+      .added_is_narrow = is_narrow(p->tail.added_is_narrow),
+      .c_is_narrow = is_narrow(p->out_is_narrow),
       .low = t->low,
       .high = t->high};
-  if (!p->out_is_narrow || p->steps.head.n_steps == 0) {
+  if (!is_narrow(p->out_is_narrow) || p->steps.head.n_steps == 0) {
     narrow_tile_run(&tile, rows, columns);
     return;
   }
@@ -239,7 +239,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .low = p->tail.low,
       .high = p->tail.high};
   const int rows = (int)least(c->height, c->g->m - row);
-  if (p->x_is_narrow || p->out_is_narrow || p->tail.added_is_narrow)
+  if (is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) || is_narrow(p->tail.added_is_narrow))
     run_narrow(c, &tile, at, rows, kernel->nr);
   else
     kernel->run(&tile, rows);
@@ -251,7 +251,7 @@ static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t 
   const conv_args *p = c->a->p;
   const int64_t row = strip * c->height, rows = least(stop * c->height, c->g->m) - row;
   const int64_t at = output_at(c, t, row) * c->cells + t->from;
-  if (!p->out_is_narrow)
+  if (!is_narrow(p->out_is_narrow))
     steps_in_place(&p->steps, (float *)p->out + at, at, t->to - t->from, rows, c->cells);
 }
 

@@ -254,8 +254,8 @@ static void empty_cells(const pool_args *p, dtype t, bool is_row_empty, int64_t 
 /* n cells from element `at` of out on. */
 static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
                         const cell_row *values) {
-  void *to = element_at(p->out, p->out_is_narrow ? DTYPE_BF16 : p->type, at);
-  if (p->out_is_narrow)
+  void *to = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : p->type, at);
+  if (is_narrow(p->out_is_narrow))
     narrow_row((const float *)(const void *)values, n, to);
   else if (t == p->type)
     memcpy(to, values, (size_t)n * dtype_size(t));
@@ -302,7 +302,7 @@ static void max_plane(const pool_args *p, int64_t task, char *scratch) {
   const dtype t = max_type(p->type);
   int64_t size = volume(p->in);
   const int64_t rows = p->size[0] * p->size[1];
-  if (p->x_is_narrow) {
+  if (is_narrow(p->x_is_narrow)) {
     for (int64_t row = 0; row < rows; row++)
       max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row, (float *)(void *)scratch);
     return;

@@ -349,7 +349,7 @@ static void run_block(const step_list *e, kernel_fault *fault, char *slots, int6
     inputs[k] = fetch(&e->inputs[k], input_class(e, k), at, n, slots + (size_t)k * slot);
   for (int s = 0; s < h->n_steps; s++) {
     const kstep *step = &e->steps[s];
-    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !h->out_is_narrow;
+    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !is_narrow(h->out_is_narrow);
     results[s] =
         in_place ? element_at(h->out, step->type, at) : slots + (size_t)(h->n_inputs + s) * slot;
     const void *x[STEP_ARITY];
@@ -369,7 +369,7 @@ static void run_block(const step_list *e, kernel_fault *fault, char *slots, int6
       run_step(fault, step, n, x, results[s]);
   }
   dtype type = e->steps[h->n_steps - 1].type;
-  if (h->out_is_narrow)
+  if (is_narrow(h->out_is_narrow))
     narrow_row(results[h->n_steps - 1], n, (uint16_t *)h->out + at);
   else if (!is_native(type))
     store_row(compute_class_of(type), type, element_at(h->out, type, at), 1, n,

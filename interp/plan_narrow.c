@@ -2,8 +2,25 @@
  * read which all can have them so, on one device (backend.takes_narrow), where nothing else sees
  * them. Half the bytes are moved then, and what multiplies pairs of BF16 reads them as they are. */
 #include "interp/planner.h"
+#include "interp/scalar.h"
 
 enum { LEAST = 4096 /* elements: fewer stay in the first-level cache */ };
+
+static bool is_known(const planner *l, bool present, uint32_t vid) {
+  return !present || vid == IR_NONE || l->p->values[vid].known;
+}
+
+/* Sizes that host ops of the method between instruction `index` and `end` compute of known ones:
+ * the same as when they are planned. What is wrong with them is said then. */
+static void compute_sizes(const planner *l, uint32_t index, uint32_t end) {
+  for (uint32_t i = index + 1; i < end; i++) {
+    const ir_instruction *ins = &l->g->instructions[i];
+    const ir_int_scalar *o = ins->op;
+    if (ins->op_type == IR_OP_INT_SCALAR && l->g->parent[i] == NO_INDEX &&
+        is_known(l, o->a.present, o->a.vid) && is_known(l, o->b.present, o->b.vid))
+      status_free(scalar_run(&l->x->prog->ir, ins, l->p->values));
+  }
+}
 
 static bool has_known_dims(const planner *l, uint32_t tid, tensor *t) {
   const ir_tensor *d = &l->x->prog->ir.tensors.items[tid];
@@ -53,13 +70,15 @@ static bool reads(const ir_instruction *ins, uint32_t tid) {
 bool keeps_narrow(const planner *l, uint32_t index, uint32_t tid) {
   const uint8_t b = l->m->where[index];
   const uint32_t last = l->g->last_use[tid];
-  if (!l->x->options.fast || l->x->observer || !l->x->devices.backends[b]->vt->takes_narrow)
+  if (!l->x->options.fast || l->x->options.wide || l->x->observer ||
+      !l->x->devices.backends[b]->vt->takes_narrow)
     return false;
   if (l->p->types[tid].type != DTYPE_F32 || !is_slot(l->x->prog, tid, SLOT_TEMPORARY) ||
       l->p->target[tid] != NO_INDEX || last == NO_INDEX || last >= l->g->n ||
       tensor_numel(&l->p->types[tid]) < LEAST)
     return false;
   if (!takes_narrow(l, index, b, tid)) return false;
+  compute_sizes(l, index, last);
   for (uint32_t i = index + 1; i <= last; i++)
     if (reads(&l->g->instructions[i], tid) && !takes_narrow(l, i, b, tid)) return false;
   return true;

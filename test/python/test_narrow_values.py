@@ -163,7 +163,7 @@ def test_open_sizes(monkeypatch):
     x = torch.randn(2, 16, 20, 22)
     sizes = {0: torch.export.Dim("n", min=1, max=8), 2: torch.export.Dim("h", min=6, max=64)}
     program = clave.export(module, (x,), dynamic_shapes={"input": sizes}, verify=False)
-    for n, h, count in ((1, 20, 1), (2, 20, 2), (3, 31, 2), (1, 7, 0)):
+    for n, h, count in ((1, 20, 2), (3, 31, 2), (1, 9, 1), (1, 7, 0)):
         x = np.random.default_rng(h).standard_normal((n, 16, h, 22), np.float32)
         check(program, (x,), count, monkeypatch)
 
@@ -207,7 +207,17 @@ def test_profiles_and_memory(tmp_path, monkeypatch):
     arena, shapes = {}, {}
     for precision in ("strict", "fast"):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
-        command = ["build/clave", "bench", tmp_path / "m.clv", "--device", "cpu", "--runs", "1", "--breakdown", "--json"]
+        command = [
+            "build/clave",
+            "bench",
+            tmp_path / "m.clv",
+            "--device",
+            "cpu",
+            "--runs",
+            "1",
+            "--breakdown",
+            "--json",
+        ]
         made = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
         arena[precision] = made["plan"]["arena_bytes"]
         shapes[precision] = [n["shapes"] for n in made["breakdown"]["nodes"]]

@@ -198,7 +198,8 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
     of.x = (const float *)p->x + in;
     of.x_end = of.x + in_size(p);
   }
-  const bool has_steps = p->steps.head.n_steps > 0, in_scratch = is_narrow(p->out_is_narrow) && has_steps;
+  const bool has_steps = p->steps.head.n_steps > 0,
+             in_scratch = is_narrow(p->out_is_narrow) && has_steps;
   if (in_scratch)
     of.out = of.copied; /* which narrow rows do not need */
   else if (is_narrow(p->out_is_narrow))

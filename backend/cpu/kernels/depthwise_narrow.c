@@ -1,7 +1,7 @@
-/* Planes of BF16 convolved by themselves, where they lie. A vector of 32 elements is one of 16 words:
- * their low halves are every other element, their high halves the ones behind these, as floats by a
- * shift and a mask. So sums of a row are in two vectors, of even and of odd columns, which meet as
- * they are stored. */
+/* Planes of BF16 convolved by themselves, where they lie. A vector of 32 elements is one of 16
+ * words: their low halves are every other element, their high halves the ones behind these, as
+ * floats by a shift and a mask. So sums of a row are in two vectors, of even and of odd columns,
+ * which meet as they are stored. */
 #include "backend/cpu/kernels/depthwise_narrow.h"
 
 #include "backend/cpu/kernels/avx512.h"
@@ -23,14 +23,14 @@ TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *s, cons
         whole ? _mm512_loadu_si512(first)
               : _mm512_maskz_loadu_epi16(from < to ? bits_between(from, to) : 0, first);
     in[j] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-    in[j + 1] =
-        _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32((int)0xffff0000u)));
+    in[j + 1] = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32((int)0xffff0000u)));
   }
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *s, __m512 sum) {
   sum += _mm512_set1_ps(s->bias);
-  return _mm512_min_ps(_mm512_set1_ps(s->tail.high), _mm512_max_ps(_mm512_set1_ps(s->tail.low), sum));
+  return _mm512_min_ps(_mm512_set1_ps(s->tail.high),
+                       _mm512_max_ps(_mm512_set1_ps(s->tail.low), sum));
 }
 
 /* 16 outputs from element `at` on, of which n are wanted. */

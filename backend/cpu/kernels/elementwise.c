@@ -92,7 +92,8 @@ static bool find_rows(const elementwise_head *head, const ktensor *inputs, const
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
-  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL, is_narrow(head->out_is_narrow)};
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL,
+                     is_narrow(head->out_is_narrow)};
   return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
          numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
          (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);

@@ -18,7 +18,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
 /* x / (1 + exp(-x)). Beyond the bound the divisor would be infinite, and its reciprocal times an
  * infinite x no number. */
 TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
-  const __m512 least = _mm512_max_ps(_mm512_set1_ps(-126), _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F))),
+  const __m512 least = _mm512_max_ps(_mm512_set1_ps(-126),
+                                     _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F))),
                power = power_of_2(_mm512_sub_ps(_mm512_setzero_ps(), least));
   return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(power, _mm512_set1_ps(1))));
 }

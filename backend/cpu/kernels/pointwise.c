@@ -196,7 +196,8 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
       .b = t->b,
       .b_step = t->b_step,
       .bias = t->bias,
-      .added = p->tail.added ? narrow_at(p->tail.added, is_narrow(p->tail.added_is_narrow), at) : NULL,
+      .added =
+          p->tail.added ? narrow_at(p->tail.added, is_narrow(p->tail.added_is_narrow), at) : NULL,
       .c = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : DTYPE_F32, at),
       .c_step = t->c_step,
       .b_is_narrow = !packs_words(c),
@@ -239,7 +240,8 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .low = p->tail.low,
       .high = p->tail.high};
   const int rows = (int)least(c->height, c->g->m - row);
-  if (is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) || is_narrow(p->tail.added_is_narrow))
+  if (is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
+      is_narrow(p->tail.added_is_narrow))
     run_narrow(c, &tile, at, rows, kernel->nr);
   else
     kernel->run(&tile, rows);

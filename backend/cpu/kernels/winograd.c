@@ -287,9 +287,9 @@ static void load_tile(const tiling *t, const place *at, int64_t plane, double *t
     for (int64_t x = x0; x < x0 + t->n; x++) {
       bool inside = y >= 0 && y < p->in_rows && x >= 0 && x < p->in_columns;
       const int64_t i = plane + y * p->in_columns + x;
-      *to++ = !inside          ? 0
+      *to++ = !inside                     ? 0
               : is_narrow(p->x_is_narrow) ? (double)bf16_to_f32(((const uint16_t *)p->x)[i])
-                               : (double)((const float *)p->x)[i];
+                                          : (double)((const float *)p->x)[i];
     }
 }
 

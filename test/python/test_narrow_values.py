@@ -224,3 +224,12 @@ def test_profiles_and_memory(tmp_path, monkeypatch):
     assert not any("BF16" in s for s in shapes["strict"])
     assert sorted(s.count("BF16 [1, 64, ") for s in shapes["fast"]) == [1, 1, 2]
     assert arena["fast"] < 0.7 * arena["strict"]
+
+
+def test_what_is_verified(tmp_path, monkeypatch):
+    """Runs that are compared keep values as the program has them: joined nodes give the bits that they give apart."""
+    module = sequence([conv(16, 40), nn.SiLU(), Residual(conv(40, 40, 3)), depthwise(40, 3, 1), nn.SiLU(), conv(40, 8)])
+    clave.export(module, (torch.randn(1, 16, 40, 42),), verify=False).save(str(tmp_path / "m.clv"))
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")
+    command = ["build/clave", "verify", tmp_path / "m.clv", "--run", "--device", "cpu"]
+    subprocess.run(command, cwd=ROOT, check=True)

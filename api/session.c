@@ -63,8 +63,10 @@ clave_status read_session_options(const clave_session_options *given, session_op
 clave_status read_executable_options(const clave_session_options *given, executable_options *out) {
   clave_session_options o;
   TRY(sized_read(given, &o, SIZED(clave_session_options, seed)));
-  *out =
-      (executable_options){.unfused = o.unfused, .fast = o.fast, .custom = o.allow_custom_kernels};
+  *out = (executable_options){.unfused = o.unfused,
+                              .fast = o.fast,
+                              .custom = o.allow_custom_kernels,
+                              .wide = o.wide || o.unfused};
   return read_precision(&out->fast);
 }
 

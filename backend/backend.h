@@ -134,6 +134,10 @@ typedef struct backend_vtable {
    * round what is multiplied with a constant, see recording.rounds. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
+  /* (optional) Whether a fast recording of the node can have this operand, of F32, as BF16
+   * (tensor.is_narrow), and is no slower for it. Operands that are not placed yet have no strides
+   * but their own. */
+  bool (*takes_narrow)(backend *b, const node *n, uint32_t slot);
   /* (optional, both) One recording of the first *taken of n that follow each other, all of which
    * can be joined, for one launch: *out, or NULL where that would not be faster. It gives the same
    * bits, reads no forms, and its operands are those of all, which outlive it. Whatever

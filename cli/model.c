@@ -79,6 +79,7 @@ int open_session(model *m, session_kind kind) {
   clave_session_options options = {.size = sizeof options,
                                    .profile = kind == SESSION_PROFILED,
                                    .unfused = kind == SESSION_UNFUSED,
+                                   .wide = kind == SESSION_WIDE,
                                    .seed = m->seed,
                                    .warm_up = m->warm_up,
                                    .allow_custom_kernels = m->allow_custom_kernels,

@@ -75,7 +75,13 @@ int choose_method(model *m, const char *name) CHECK;        /* NULL: forward, el
 int pack_program(model *m) CHECK; /* its weights for the device; before any session */
 int check_program_ending(const char *path) CHECK; /* of a program to write */
 /* Needs both. */
-typedef enum session_kind { SESSION_PLAIN, SESSION_PROFILED, SESSION_UNFUSED } session_kind;
+/* WIDE: values between layers are kept as the program has them. */
+typedef enum session_kind {
+  SESSION_PLAIN,
+  SESSION_PROFILED,
+  SESSION_UNFUSED,
+  SESSION_WIDE
+} session_kind;
 int open_session(model *m, session_kind kind) CHECK;
 /* A note, if it was not the device that answered the last run. */
 void note_answer(const model *m);

@@ -121,7 +121,7 @@ static int compare(const verify_arguments *a, verification *v, page *out) {
 /* m: with the device that the executable runs on. */
 static int compare_with(const verify_arguments *a, const verification *v, model *m, page *out) {
   page ignored = {0};
-  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  TRY_EXIT(open_session(m, SESSION_WIDE));
   int result = set_inputs(&v->inputs, m);
   clave_status st = result ? NULL : clave_session_run(m->session, m->method.name);
   if (st) result = fail_status(st);
@@ -160,7 +160,7 @@ static int verify_results(const verify_arguments *a, model *m, page *out) {
   verification v = {.m = m};
   int result = take_inputs(a, m, &v.inputs);
   if (!result) result = open_device(&a->model, m);
-  if (!result) result = open_session(m, SESSION_PLAIN);
+  if (!result) result = open_session(m, SESSION_WIDE);
   if (!result) result = compare(a, &v, out);
   if (!result && !a->json) say_compared(&v, out);
   if (!result && a->executable) result = verify_executable(a, &v, out);

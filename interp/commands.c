@@ -105,11 +105,24 @@ static clave_status run_transfer(const running *r, const command *c) {
 
 /* ---------------------------------------------------------------- observers */
 
+/* n elements of BF16, in place, as those of F32 that the program has, and back. */
+static void widen(void *data, int64_t n) {
+  const uint16_t *from = data;
+  float *to = data;
+  for (int64_t i = n; i-- > 0;) to[i] = bf16_to_f32(from[i]);
+}
+static void narrow(void *data, int64_t n) {
+  const float *from = data;
+  uint16_t *to = data;
+  for (int64_t i = 0; i < n; i++) to[i] = f32_to_bf16(from[i]);
+}
+
 static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,
                                    uint32_t tid) {
+  const int64_t n = tensor_numel(&t->t);
   size_t bytes;
   TRY(known_bytes(&t->t, &bytes));
-  void *host = malloc(bytes + 1);
+  void *host = malloc((t->t.is_narrow ? 2 : 1) * bytes + 1);
   if (!host) return status_no_memory();
   stream *q = s->streams[b];
   const size_t offset = t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type);
@@ -117,8 +130,12 @@ static clave_status observe_result(session *s, const bound_tensor *t, int b, uin
   clave_status st = bytes ? q->owner->vt->read(q, t->buf, offset, host, bytes) : NULL;
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
+  value.t.type = tensor_own_type(&t->t);
+  value.t.is_narrow = false;
+  if (!st && t->t.is_narrow) widen(host, n);
   if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
     st = INVALID("stopped by the observer");
+  if (!st && edited && t->t.is_narrow) narrow(host, n);
   if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
   free(host);
   return st;

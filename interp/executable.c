@@ -26,8 +26,8 @@ static uint64_t version_of(const tuning *t) { return t ? tuning_version(t) : 0; 
 bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {
   const executable_options *mine = &x->options;
   bool same = mine->unfused == o->unfused && mine->fast == o->fast && mine->custom == o->custom &&
-              mine->partial == o->partial && x->devices.count == d->count &&
-              x->devices.no_fallback == d->no_fallback;
+              mine->wide == o->wide && mine->partial == o->partial &&
+              x->devices.count == d->count && x->devices.no_fallback == d->no_fallback;
   for (int b = 0; b < d->count && same; b++)
     same = x->devices.backends[b] == d->backends[b] &&
            x->tuned[b] == version_of(d->backends[b]->tuning);

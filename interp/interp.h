@@ -44,6 +44,7 @@ typedef struct executable_options {
   bool unfused; /* instructions as they stand in the program: for comparison op by op */
   bool fast;    /* kernels may round less exactly */
   bool custom;  /* custom kernels may run */
+  bool wide;    /* values are kept as the program has them, though `fast` */
   bool partial; /* what no device runs is nowhere, not an error: for executable_placement alone */
 } executable_options;
 /* Program and devices are borrowed. */

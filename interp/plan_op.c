@@ -101,13 +101,17 @@ static void keep(schedule *p, uint32_t tid, int b) {
 
 /* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that
  * fits. */
-static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last_use,
+static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last_use, bool narrow,
                                  location *out) {
   const storage *wanted = p->target[tid] == NO_INDEX ? NULL : &p->storages[p->target[tid]];
   size_t bytes;
   TRY(known_bytes(&p->types[tid], &bytes));
-  if (!wanted || wanted->home != b || wanted->bytes != bytes)
-    return new_place(p, &p->types[tid], b, last_use, out);
+  if (!wanted || wanted->home != b || wanted->bytes != bytes) {
+    tensor kept = p->types[tid];
+    if (narrow) kept.type = DTYPE_BF16;
+    kept.is_narrow = narrow;
+    return new_place(p, &kept, b, last_use, out);
+  }
   *out = (location){p->target[tid], p->types[tid]};
   tensor_set_contiguous(&out->t);
   return NULL;
@@ -174,7 +178,7 @@ static clave_status plan_reuse(const planner *l, uint32_t index, const operand *
   location x = p->now[o->reuses], made = {NO_INDEX, p->types[o->tid]};
   tensor_set_contiguous(&made.t);
   if (!can_reuse(l, index, o->reuses, o->tid)) {
-    TRY(result_place(p, o->tid, b, last_use, &made));
+    TRY(result_place(p, o->tid, b, last_use, false, &made));
     TRY(add_copy(l, b, index, x, made, NO_INDEX));
   } else {
     uint32_t in = p->storages[x.storage].block[b], slot = p->storages[x.storage].slot;
@@ -189,7 +193,8 @@ static clave_status plan_reuse(const planner *l, uint32_t index, const operand *
 static clave_status place_result(const planner *l, uint32_t index, const operand *o) {
   if (o->reuses != IR_NONE) return plan_reuse(l, index, o);
   location made;
-  TRY(result_place(l->p, o->tid, l->m->where[index], l->g->last_use[o->tid], &made));
+  TRY(result_place(l->p, o->tid, l->m->where[index], l->g->last_use[o->tid],
+                   keeps_narrow(l, index, o->tid), &made));
   set_location(l->p, o->tid, made);
   return NULL;
 }

@@ -28,6 +28,10 @@ clave_status plan_schedule(const executable *x, uint32_t method, const schedule_
 /* Plans from l->p->from on, up to the next Item or the end, and places the blocks. */
 clave_status plan_part(const planner *l) STATUS_CHECK;
 
+/* ---- plan_narrow.c ---- */
+/* Whether what instruction `index` writes to a slot is kept as BF16. */
+bool keeps_narrow(const planner *l, uint32_t index, uint32_t tid);
+
 /* ---- plan_joined.c ---- */
 /* Finds commands of the part that a device does by one launch. */
 clave_status plan_joined(const planner *l) STATUS_CHECK;

@@ -16,7 +16,7 @@
   X(fast)                  \
   X(progress)              \
   X(progress_ctx)          \
-  X(unfused) X(unchecked) X(cancel) X(cancel_ctx) X(seed) X(warm_up) X(allow_custom_kernels)
+  X(unfused) X(unchecked) X(cancel) X(cancel_ctx) X(seed) X(warm_up) X(allow_custom_kernels) X(wide)
 #define OPTION(name) o->name,
 #define IS_SAME(name) &&a->name == b->name
 

@@ -276,7 +276,7 @@ static bool is_side(const conv_dim *d) {
 }
 
 bool conv_takes_winograd(const conv_form *f) {
-  return f->weight->is_constant && f->x->t.type == DTYPE_F32 && !f->transposed &&
+  return f->weight->is_constant && tensor_own_type(&f->x->t) == DTYPE_F32 && !f->transposed &&
          conv_dim_is_absent(&f->dims[0]) && is_side(&f->dims[1]) && is_side(&f->dims[2]) &&
          f->channels >= LEAST_CHANNELS && f->outputs >= LEAST_OUTPUTS;
 }

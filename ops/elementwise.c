@@ -154,7 +154,7 @@ static dtype shared_dtype(const elementwise_form *f, const ir_step *s) {
   uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t k = first; k < s->operands.count; k++) {
     const ir_operand *o = &s->operands.items[k];
-    if (o->source == IR_OPERAND_SOURCE_INPUT) return f->inputs[o->index]->t.type;
+    if (o->source == IR_OPERAND_SOURCE_INPUT) return tensor_own_type(&f->inputs[o->index]->t);
     if (o->source == IR_OPERAND_SOURCE_STEP) return f->steps[o->index].type;
   }
   return s->dtype;
@@ -198,7 +198,7 @@ void describe_steps(const node *n, const ir_elementwise *op, dtype first, elemen
   f->shapes[0] = f->out->t;
   for (int k = 0; k < f->n_inputs; k++) {
     f->inputs[k] = &n->tensors[op->inputs.items[k]];
-    if (k == 0 && f->inputs[0]->t.type != first) {
+    if (k == 0 && tensor_own_type(&f->inputs[0]->t) != first) {
       f->result = *f->inputs[0];
       f->result.t.type = first;
       f->inputs[0] = &f->result;
@@ -212,5 +212,5 @@ void describe_steps(const node *n, const ir_elementwise *op, dtype first, elemen
 
 void describe_elementwise(const node *n, elementwise_form *f) {
   const ir_elementwise *op = n->instruction->op;
-  describe_steps(n, op, n->tensors[first_of(op)].t.type, f);
+  describe_steps(n, op, tensor_own_type(&n->tensors[first_of(op)].t), f);
 }

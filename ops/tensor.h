@@ -20,7 +20,11 @@ typedef struct tensor {
   int64_t strides[MAX_RANK]; /* in elements, may be 0 or negative */
   int64_t offset;            /* of element [0, ..., 0], in elements from the start of the storage */
   encoding encoding;         /* of a constant's bytes, which then have no strides */
+  bool is_narrow; /* F32 in the program, kept as BF16, which `type` is (interp/plan_narrow.c) */
 } tensor;
+
+/* As the program has it. */
+static inline dtype tensor_own_type(const tensor *t) { return t->is_narrow ? DTYPE_F32 : t->type; }
 
 int64_t tensor_numel(const tensor *t); /* 1 for rank 0; dims must be known */
 /* Of an encoded tensor: elements of a row, and how many rows. */

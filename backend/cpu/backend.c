@@ -260,6 +260,7 @@ static const backend_vtable vtable = {
     .stream_destroy = stream_destroy,
     .record = cpu_record,
     .recording_destroy = cpu_recording_destroy,
+    .takes_narrow = cpu_takes_narrow,
     .run = run,
     .state_destroy = cpu_state_destroy,
     .write = write_buffer,

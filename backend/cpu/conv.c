@@ -61,7 +61,9 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .weight = cpu_operand(r, f->weight).data,
                  .bias = cpu_operand(r, f->bias).data,
                  .out = cpu_operand(r, f->out).data,
-                 .type = f->x->t.type,
+                 .type = tensor_own_type(&f->x->t),
+                 .x_is_narrow = f->x->t.is_narrow,
+                 .out_is_narrow = f->out->t.is_narrow,
                  .weight_type = f->weight->t.type,
                  .encoding = f->weight->t.encoding,
                  .transposed = f->transposed,
@@ -121,6 +123,37 @@ static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form 
   if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
   const bool is_direct = conv_is_direct(&p) && cpu_takes_form(r, f->weight);
   return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
+}
+
+static bool is_added(const node *n, uint32_t slot) {
+  for (operand_iter i = operands_of(n->instruction); next_operand(&i);)
+    if (i.o.tid == slot && is_epilogue_input(&i.o)) return true;
+  return false;
+}
+
+/* Whether a node is recorded as what reads and writes BF16, and what follows it then. */
+static bool finds_narrow_way(cpu_recorder *r, const node *n, const conv_form *f, conv_args *p) {
+  *p = arguments(r, f);
+  if (p->type != DTYPE_F32 || f->transposed) return false;
+  const bool winograd = choose_winograd(r, f) != 0;
+  take_tail(r, n, winograd ? 1 : SHORT_INPUTS, &p->tail, &p->steps);
+  if (conv_is_strips(p)) return !p->tail.added;
+  if (winograd) return true;
+  return may_round(r, f) && cpu_takes_form(r, f->weight) && (conv_is_direct(p) || conv_rounds(p));
+}
+
+/* Steps with no other input run on sums before these are rounded. */
+bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  conv_form f;
+  conv_args p;
+  describe_conv(n, &f);
+  if (!finds_narrow_way(r, n, &f, &p)) return false;
+  const bool has_tail = p.steps.head.n_steps == 0;
+  if (slot == f.out->slot)
+    return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1 &&
+           (f.x->t.is_narrow || !conv_is_strips(&p));
+  if (is_added(n, slot) && !(has_tail && p.tail.added)) return false;
+  return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
 
 clave_status cpu_conv(cpu_recorder *r, const node *n) {

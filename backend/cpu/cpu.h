@@ -39,6 +39,14 @@ typedef struct cpu_recorder cpu_recorder;
 typedef clave_status (*cpu_op)(cpu_recorder *r, const node *n);
 extern const cpu_op cpu_table[IR_OP_COUNT];
 
+/* Whether an op's function, in fast precision, takes an operand as BF16: backend.takes_narrow, by
+ * family. */
+bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+
 /* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
  * (data NULL) for NULL. */
 ktensor cpu_operand(cpu_recorder *r, const bound_tensor *x);
@@ -91,11 +99,14 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
 clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
 /* The node's own commands do what its epilogue says. */
 void cpu_takes_epilogue(cpu_recorder *r);
+/* Whether they do, or there is nothing to do. */
+bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n);
 
 /* ---------------------------------------------------------------- the vtable's */
 
 /* As the kernels of a stream get it, to ask them about their scratch memory. */
 kernel_context cpu_kernel_context(const backend *b);
+bool cpu_takes_narrow(backend *b, const node *n, uint32_t slot);
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
 void cpu_recording_destroy(backend *b, recording *r);
 void cpu_state_destroy(stream *s, void *state);

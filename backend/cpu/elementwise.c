@@ -46,8 +46,10 @@ static void add_step(elementwise_args *e, const elementwise_step *s) {
 }
 
 elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f) {
-  elementwise_args e = {
-      .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
+  elementwise_args e = {.head = {.n_inputs = f->n_inputs,
+                                 .n = f->n,
+                                 .out = cpu_operand(r, f->out).data,
+                                 .out_is_narrow = f->out->t.is_narrow}};
   for (int k = 0; k < f->n_inputs; k++) {
     tensor t = f->shapes[1 + k];
     tensors_collapse(&t, 1);
@@ -80,6 +82,28 @@ clave_status cpu_elementwise(cpu_recorder *r, const node *n) {
   elementwise_form f;
   describe_elementwise(n, &f);
   return launch_steps(r, &f);
+}
+
+/* What keeps values about as large as they are, so that a rounding stays as small. */
+static bool is_gentle(const elementwise_step *s) {
+  return s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 &&
+         (s->kind == IR_STEP_KIND_ADD || s->kind == IR_STEP_KIND_MUL ||
+          s->kind == IR_STEP_KIND_RELU || s->kind == IR_STEP_KIND_CLAMP ||
+          s->kind == IR_STEP_KIND_SILU || s->kind == IR_STEP_KIND_SIGMOID ||
+          s->kind == IR_STEP_KIND_GELU || s->kind == IR_STEP_KIND_GELU_TANH ||
+          s->kind == IR_STEP_KIND_HARDSWISH || s->kind == IR_STEP_KIND_HARDSIGMOID);
+}
+
+/* Values as they lie; not numbers of rows, of which there are few. */
+bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  elementwise_form f;
+  describe_elementwise(n, &f);
+  (void)r;
+  for (int s = 0; s < f.n_steps; s++)
+    if (!is_gentle(&f.steps[s])) return false;
+  for (int k = 0; k < f.n_inputs; k++)
+    if (f.inputs[k]->slot == slot && tensor_numel(&f.inputs[k]->t) != f.n) return false;
+  return true;
 }
 
 /* In place: every element of out is read before it is written. */

@@ -13,7 +13,9 @@ static clave_status record_pool(cpu_recorder *r, const pool_form *f, bool adapti
                  .x = cpu_operand(r, f->x).data,
                  .out = cpu_operand(r, f->out).data,
                  .indices = cpu_operand(r, f->indices).data,
-                 .type = f->x->t.type,
+                 .type = tensor_own_type(&f->x->t),
+                 .x_is_narrow = f->x->t.is_narrow,
+                 .out_is_narrow = f->out->t.is_narrow,
                  .planes = f->planes,
                  .count_include_pad = f->count_include_pad,
                  .divisor = f->divisor};
@@ -30,6 +32,13 @@ clave_status cpu_pool(cpu_recorder *r, const node *n) {
   pool_form f;
   describe_pool(n, &f);
   return record_pool(r, &f, false);
+}
+
+bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  pool_form f;
+  describe_pool(n, &f);
+  (void)r;
+  return !f.average && !f.indices && (slot == f.x->slot || slot == f.out->slot);
 }
 
 static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
@@ -50,9 +59,21 @@ static clave_status record_means(cpu_recorder *r, const pool_form *f) {
                                    .divisor = (double)n});
 }
 
+static bool is_mean(const pool_form *f) {
+  return f->average && tensor_own_type(&f->x->t) == DTYPE_F32 && volume(f->size) == 1 &&
+         volume(f->in) > 0;
+}
+
 clave_status cpu_adaptive_pool(cpu_recorder *r, const node *n) {
   pool_form f;
   describe_adaptive_pool(n, &f);
-  const bool is_mean = f.average && f.x->t.type == DTYPE_F32 && volume(f.size) == 1;
-  return is_mean && volume(f.in) > 0 ? record_means(r, &f) : record_pool(r, &f, true);
+  return is_mean(&f) ? record_means(r, &f) : record_pool(r, &f, true);
+}
+
+/* Sums of means stay floats. */
+bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  pool_form f;
+  describe_adaptive_pool(n, &f);
+  (void)r;
+  return is_mean(&f) && slot == f.x->slot;
 }

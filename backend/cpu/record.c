@@ -5,7 +5,9 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "base/memory.h"
+#include "ops/epilogue.h"
 
 typedef struct cpu_recording {
   recording base;
@@ -158,6 +160,9 @@ size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *leve
 
 bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }
 void cpu_takes_epilogue(cpu_recorder *r) { r->has_epilogue = true; }
+bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n) {
+  return r->has_epilogue || !epilogue_of(n->instruction);
+}
 void cpu_rounds(cpu_recorder *r, rounding how) { r->out->base.rounds = how; }
 
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
@@ -263,6 +268,26 @@ static int choose_threads(cpu_recorder *r, const node *n) {
 }
 
 /* ---------------------------------------------------------------- the op */
+
+bool cpu_takes_narrow(backend *b, const node *n, uint32_t slot) {
+  static const struct {
+    ir_op op;
+    bool (*takes)(cpu_recorder *r, const node *n, uint32_t slot);
+  } rows[] = {{IR_OP_ADAPTIVE_POOL, adaptive_pool_takes_narrow},
+              {IR_OP_CONV, conv_takes_narrow},
+              {IR_OP_ELEMENTWISE, elementwise_takes_narrow},
+              {IR_OP_POOL, pool_takes_narrow},
+              {IR_OP_REDUCE, reduce_takes_narrow}};
+  cpu_recording none = {0};
+  bool takes = false;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].op != n->instruction->op_type) continue;
+    cpu_recorder r = {.b = b, .out = &none, .fast = true};
+    takes = narrow_pays() && rows[i].takes(&r, n, slot) && !r.failed;
+    free(r.places);
+  }
+  return takes;
+}
 
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   *out = NULL;

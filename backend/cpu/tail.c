@@ -15,7 +15,7 @@ static bool is_before(const elementwise_operand *o, int step) {
 static bool is_like_result(const elementwise_form *f, uint32_t input) {
   tensor t = f->shapes[1 + input];
   tensors_collapse(&t, 1);
-  return f->inputs[input]->t.type == DTYPE_F32 && t.rank == 1 && t.dims[0] == f->n &&
+  return tensor_own_type(&f->inputs[input]->t) == DTYPE_F32 && t.rank == 1 && t.dims[0] == f->n &&
          t.strides[0] == 1;
 }
 
@@ -62,7 +62,10 @@ static bool find_tail(cpu_recorder *r, const elementwise_form *f, conv_tail *t) 
     if (!is_float(&f->steps[s])) return false;
   if (f->n_steps > limits + 1) return false;
   if (f->n_steps > limits && !find_limits(f, limits, &found)) return false;
-  if (added) found.added = cpu_operand(r, f->inputs[added]).data;
+  if (added) {
+    found.added = cpu_operand(r, f->inputs[added]).data;
+    found.added_is_narrow = f->inputs[added]->t.is_narrow;
+  }
   *t = found;
   return true;
 }

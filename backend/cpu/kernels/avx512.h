@@ -29,6 +29,12 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int6
   return load_avx512(t, some, 0);
 }
 
+/* Elements of BF16 as floats; those that are not there are zeros, and are not read. */
+TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uint16_t *from) {
+  const __m256i x = _mm256_maskz_loadu_epi16(there, from);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
 /* Sums and what is added to them, limited; `added` may be absent. */
 TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
                                                       float high, __mmask16 there, float *to) {

@@ -542,6 +542,11 @@ bool conv_packs(const conv_args *p) {
   return set_count(p) <= MOST_SETS;
 }
 
+bool conv_is_strips(const conv_args *p) {
+  const conv_part a = make_part(p, 0);
+  return is_strips(&a);
+}
+
 bool conv_rounds(const conv_args *p) {
   conv_args rounded = *p;
   rounded.is_packed = rounded.rounds = true;

@@ -9,12 +9,16 @@
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
+#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
+  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded ones, whose sums need no short chains */
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
@@ -97,9 +101,16 @@ static direct_kernel kernel_of(const conv_args *p) {
   return conv_is_rounded(p) ? direct_pairs_kernel_for(p->outputs) : direct_kernel_for(p->outputs);
 }
 
+/* A rounded kernel of one element, whose copied planes are as outputs lie: one long row each. */
+static bool is_one_row(const conv_args *p) {
+  for (int d = 0; d < CONV_DIMS; d++)
+    if (p->dims[d].kernel != 1) return false;
+  return conv_is_rounded(p);
+}
+
 /* Where elements are: planes one behind the other, or rows of all channels. */
 static void set_steps(direct *t) {
-  const bool rows = conv_is_rounded(t->p);
+  const bool rows = conv_is_rounded(t->p) && !is_one_row(t->p);
   t->depth_step = rows ? t->seen[2] : plane_size(t);
   t->steps[2] = 1;
   t->steps[1] = t->seen[2] * (rows ? t->depth : 1);
@@ -119,6 +130,8 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
   t.depth = depth_of(p);
   t.k = t.depth * t.taps;
   set_steps(&t);
+  for (int d = 0; d < CONV_DIMS && is_one_row(p); d++)
+    t.part.d[d].count = d == CONV_DIMS - 1 ? t.cells : 1;
   t.panels = ceil_div(p->outputs, t.kernel.nr);
   const int64_t tasks = ceil_div(t.cells, MOST_CELLS), wanted = TASKS * ctx->n_threads;
   t.chunks = tasks;
@@ -165,6 +178,13 @@ static void find_offsets(direct *t) {
 }
 
 /* n words of two rows, whose elements are `step` apart. */
+static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
+                        uint32_t *to) {
+  if (step == 1) narrow_join(even, odd, n, to);
+  if (step == 2) narrow_join_halves(even, odd, n, to);
+  for (int64_t i = 0; step > 2 && i < n; i++)
+    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
+}
 static void join_strided(const float *even, const float *odd, int64_t step, int64_t n, float *to) {
   float x[SOME], y[SOME];
   for (int64_t at = 0; at < n; at += SOME) {
@@ -177,19 +197,24 @@ static void join_strided(const float *even, const float *odd, int64_t step, int6
 
 /* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
  * the row of the next channel, `odd`, which may be NULL. */
-static void copy_row(const direct *t, const float *from, const float *odd, float *to) {
+static void copy_row(const direct *t, const void *from, const void *odd, float *to) {
   const conv_dim *d = &t->p->dims[2];
   const int64_t width = t->seen[2], step = apart(t->p, 2);
   const int64_t left = least(ceil_div(d->padding, step), width);
   const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  if (n > 0 && step > 1)
-    join_strided(from + first, odd ? odd + first : NULL, step, n, to + left);
+  const bool narrow = is_narrow(t->p->x_is_narrow);
+  const void *x = from ? narrow_at(from, narrow, first) : NULL,
+             *y = odd ? narrow_at(odd, narrow, first) : NULL;
+  if (n > 0 && narrow)
+    join_narrow(x, y, step, n, (uint32_t *)(void *)(to + left));
+  else if (n > 0 && step > 1)
+    join_strided(x, y, step, n, to + left);
   else if (n > 0 && conv_is_rounded(t->p))
-    pairs_join(from + first, odd ? odd + first : NULL, n, (uint32_t *)(void *)(to + left));
+    pairs_join(x, y, n, (uint32_t *)(void *)(to + left));
   else if (n > 0)
-    memcpy(to + left, from + first, (size_t)n * sizeof *to);
+    memcpy(to + left, x, (size_t)n * sizeof *to);
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
 }
 
@@ -199,7 +224,6 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
   const int64_t group = plane / t->depth, i = plane % t->depth, size = in_size(t->p);
   const int64_t channel = conv_is_rounded(t->p) ? 2 * i : i;
   const int64_t from = (t->image * t->p->groups + group) * t->p->channels + channel;
-  const float *x = (const float *)t->p->x + from * size;
   float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
   (void)scratch;
   for (int64_t z = 0; z < t->seen[0]; z++)
@@ -207,8 +231,10 @@ static void copy_plane(const void *user, int64_t plane, char *scratch) {
       const int64_t at_z = z * apart(t->p, 0) - d[0].padding,
                     at_y = y * apart(t->p, 1) - d[1].padding;
       const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
-      const float *row = inside ? x + (at_z * d[1].in + at_y) * d[2].in : NULL;
-      const float *odd = inside && channel + 1 < t->p->channels ? row + size : NULL;
+      const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
+      const bool narrow = is_narrow(t->p->x_is_narrow), pairs = channel + 1 < t->p->channels;
+      const void *row = inside ? narrow_at(t->p->x, narrow, at) : NULL;
+      const void *odd = inside && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL;
       copy_row(t, row, odd, to + z * t->steps[0] + y * t->steps[1]);
     }
 }
@@ -236,16 +262,22 @@ static int64_t panel_outputs(const direct *t, int64_t panel) {
   return t->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
 }
 
-/* Sums (cells, outputs) of positions [at, at + n), of kn of k. */
+static int64_t block_of(const direct *t) { return conv_is_rounded(t->p) ? BLOCK_WORDS : BLOCK_K; }
+
+/* Sums (cells, outputs) of positions [at, at + n), of kn of k. Each tile asks for its share of the
+ * weight that follows, so that none waits for all of it. */
 static void add_products(const direct *t, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
-  direct_product product = {.k = least(BLOCK_K, t->k - k),
+  direct_product product = {.k = least(block_of(t), t->k - k),
                             .offsets = t->offsets + k,
                             .step = t->strides[2],
                             .b = weight + k * t->kernel.nr,
                             .b_step = t->kernel.nr,
                             .adds = k > 0};
+  const char *next = (const char *)(product.b + product.k * product.b_step);
+  const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float),
+                share = bytes / (ceil_div(n, t->kernel.mr)) + 1;
   while (n > 0) {
     split_cell(&t->part, at, cell);
     int64_t left = least(n, t->part.d[2].count - cell[2]);
@@ -254,15 +286,37 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
       rows = tile_rows(t, left);
       product.x = first_input(t, group, cell);
       product.c = sums;
+      ask_for_bytes(next, share);
+      next += share;
       (outputs == t->kernel.nr ? t->kernel.run : t->kernel.run_half)(&product, (int)rows);
       sums += rows * outputs;
     }
   }
 }
 
+/* Outputs (outputs, n) with what follows them: where they are stored, or, where that is BF16, in
+ * `rows` first. */
+static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, int64_t outputs,
+                       const float *sums, float *rows) {
+  const conv_args *p = t->p;
+  const bool narrow = is_narrow(p->out_is_narrow);
+  const int64_t step = narrow ? n : t->cells;
+  float *out = narrow ? rows : (float *)p->out + to;
+  for (int64_t o = 0; o < outputs; o++) {
+    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
+    conv_tail_row(&p->tail, bias, to + o * t->cells, n, sums + o * turned_cells(t), out + o * step);
+  }
+  if (!narrow) {
+    steps_in_place(&p->steps, out, to, n, outputs, step);
+    return;
+  }
+  narrow_steps(&p->steps, rows, n * outputs);
+  narrow_rows(rows, outputs, n, (uint16_t *)p->out + to, t->cells);
+}
+
 /* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */
 static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at, int64_t n,
-                       const float *sums, float *turned) {
+                       float *sums, float *turned) {
   const conv_args *p = t->p;
   const int64_t nr = panel_outputs(t, panel), width = turned_cells(t), first = panel * t->kernel.nr;
   for (int64_t i = 0; i < n; i += 8)
@@ -270,12 +324,7 @@ static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
   const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
   const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
-  float *out = (float *)p->out + to;
-  for (int64_t o = 0; o < outputs; o++) {
-    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
-    conv_tail_row(&p->tail, bias, to + o * t->cells, n, turned + o * width, out + o * t->cells);
-  }
-  steps_in_place(&p->steps, out, to, n, outputs, t->cells);
+  store_rows(t, output, to, n, outputs, turned, sums);
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
@@ -287,7 +336,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   float *sums = (float *)(void *)scratch, *turned = sums + turned_cells(t) * nr;
   if (t->k == 0) memset(sums, 0, (size_t)(n * nr) * sizeof *sums);
   const int64_t outputs = panel_outputs(t, panel);
-  for (int64_t k = 0; k < t->k; k += BLOCK_K)
+  for (int64_t k = 0; k < t->k; k += block_of(t))
     add_products(t, group, weight, outputs, k, at, n, sums);
   store_sums(t, group, panel, at, n, sums, turned);
 }

@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/conv_tail.h"
 
 #include "backend/cpu/kernels/avx512.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/vec4.h"
 
 /* Outputs [i, n). */
@@ -53,9 +54,27 @@ TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const fl
 }
 #endif
 
+/* Some at a time, widened. */
+static void add_narrow(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
+                       float *to) {
+  conv_tail wide = *t;
+  wide.added_is_narrow = false;
+  for (int64_t i = 0, some; i < n; i += some) {
+    float added[ROW_BLOCK];
+    some = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
+    widen_row((const uint16_t *)t->added + at + i, some, added);
+    wide.added = added;
+    conv_tail_row(&wide, bias, 0, some, from + i, to + i);
+  }
+}
+
 void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
                    float *to) {
   const float *added = t->added ? (const float *)t->added + at : NULL;
+  if (t->added && is_narrow(t->added_is_narrow)) {
+    add_narrow(t, bias, at, n, from, to);
+    return;
+  }
 #if KERNEL_X86
   if (cpu_has_avx512()) {
     finish_avx512(t, bias, added, n, from, to);

@@ -3,11 +3,13 @@
 /* What follows a convolution or a product in float element by element, done where its outputs are
  * stored: y = min(max(y + added, low), high). What is no number stays that. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct conv_tail {
-  const void *added; /* like out; may be absent */
-  float low, high;   /* -INFINITY, INFINITY: none */
+  const void *added;    /* like out; may be absent */
+  float low, high;      /* -INFINITY, INFINITY: none */
+  bool added_is_narrow; /* BF16 (narrow.h), else F32 */
 } conv_tail;
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};

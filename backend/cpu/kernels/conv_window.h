@@ -23,8 +23,9 @@ typedef struct conv_args {
   void *out;   /* (images, groups * outputs, out...) */
   dtype type, weight_type;
   bool transposed, is_packed;
-  bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
-  encoding encoding; /* of the weight: unless plain, its dims[0] rows */
+  bool rounds;                     /* x and the weight to BF16 (pairs.h), which `packed` is of */
+  bool x_is_narrow, out_is_narrow; /* kept as BF16 (narrow.h), `type` being F32; where it rounds */
+  encoding encoding;               /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
   gemm_cut cut;

@@ -4,6 +4,9 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
 #include "backend/cpu/kernels/depthwise_lanes.h"
+#include "backend/cpu/kernels/depthwise_narrow.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -129,9 +132,38 @@ static bool are_finite(const float *weight, int64_t n) {
   return sum == 0;
 }
 
+/* An output, of which what lies outside of the image is left out. */
+static float sum_narrow(const conv_part *a, const depthwise_strip *s, int64_t y, int64_t x) {
+  const int64_t side = a->d[2].taps;
+  float sum = 0;
+  for (int64_t t = 0; t < side * side; t++) {
+    const int64_t row = input_at(&a->d[1], s->row + y, t / side),
+                  column = input_at(&a->d[2], x, t % side);
+    if (row >= 0 && row < s->in_rows && column >= 0 && column < s->in_columns)
+      sum += s->weight[t] * (s->narrow_x ? bf16_to_f32(s->narrow_x[row * s->in_columns + column])
+                                         : s->x[row * s->in_columns + column]);
+  }
+  return sum;
+}
+
+static void sum_narrow_rows(const conv_part *a, const depthwise_strip *s) {
+  for (int64_t i = 0; i < s->rows * s->columns; i++) {
+    float sum = sum_narrow(a, s, i / s->columns, i % s->columns);
+    conv_tail_row(&s->tail, s->bias, i, 1, &sum, &sum);
+    if (s->narrow_out)
+      narrow_row(&sum, 1, s->narrow_out + i);
+    else
+      s->out[i] = sum;
+  }
+}
+
 /* The same row by row, of which what lies outside of the image is left out. */
 static void sum_rows(const conv_part *a, const depthwise_strip *s) {
   plane_taps taps;
+  if (s->narrow_x || s->narrow_out) {
+    sum_narrow_rows(a, s);
+    return;
+  }
   plane_taps_init(a, &taps);
   for (int64_t t = 0; t < tap_count(a); t++) taps.weight[t] = s->weight[t];
   for (int64_t y = 0; y < s->rows; y++) {
@@ -158,16 +190,35 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
                         .columns = a->d[2].count,
                         .copied = (float *)(void *)scratch,
                         .tail = p->tail};
-  of.x = (const float *)p->x + (plane / outputs * p->groups + channel) * in_size(p);
-  of.x_end = of.x + in_size(p);
-  const int64_t at = plane * out_size(p) + row * of.columns;
-  of.out = (float *)p->out + at;
+  const int64_t in = (plane / outputs * p->groups + channel) * in_size(p);
+  const int64_t at = plane * out_size(p) + row * of.columns, n = of.rows * of.columns;
+  if (is_narrow(p->x_is_narrow)) {
+    of.narrow_x = (const uint16_t *)p->x + in;
+  } else {
+    of.x = (const float *)p->x + in;
+    of.x_end = of.x + in_size(p);
+  }
+  const bool has_steps = p->steps.head.n_steps > 0,
+             in_scratch = is_narrow(p->out_is_narrow) && has_steps;
+  if (in_scratch)
+    of.out = of.copied; /* which narrow rows do not need */
+  else if (is_narrow(p->out_is_narrow))
+    of.narrow_out = (uint16_t *)p->out + at;
+  else
+    of.out = (float *)p->out + at;
   if (of.tail.added) of.tail.added = (const float *)of.tail.added + at;
-  if (are_finite(of.weight, tap_count(a)))
+  if (are_finite(of.weight, tap_count(a)) && of.narrow_x)
+    depthwise_narrow_run(&of, a->d[2].taps, a->d[2].stride);
+  else if (are_finite(of.weight, tap_count(a)))
     s->run(&of);
   else
     sum_rows(a, &of);
-  steps_in_place(&p->steps, of.out, at, of.rows * of.columns, 1, 0);
+  if (!in_scratch) {
+    steps_in_place(&p->steps, of.out, at, n, 1, 0);
+    return;
+  }
+  narrow_steps(&p->steps, of.out, n);
+  narrow_row(of.out, n, (uint16_t *)p->out + at);
 }
 
 static void run_strips(const void *user, int64_t task, char *scratch) {

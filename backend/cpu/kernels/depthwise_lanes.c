@@ -7,6 +7,8 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_kernels.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 
 #if KERNEL_X86
 
@@ -63,6 +65,19 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
   turn(v);
 }
 
+/* The same of BF16. */
+TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
+                                                    int64_t n, __m512 *v) {
+  const __mmask16 there = (__mmask16)bits_between(0, n);
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    const uint16_t *x = (const uint16_t *)from[i] + at;
+    v[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
+    ask_for(x, AHEAD);
+  }
+  turn(v);
+}
+
 /* (lanes, n) to (n, lanes). */
 TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
   __m512 v[LANES];
@@ -74,7 +89,7 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
 }
 
 /* Rows [row, stop) of planes to rows of `pitch` vectors, zeros for the padding beside them. */
-TARGET_AVX512 static void turn_rows(const conv_part *a, const float *const from[LANES], int64_t row,
+TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[LANES], int64_t row,
                                     int64_t stop, int64_t pitch, float *to) {
   const int64_t columns = a->p->dims[2].in, left = -a->d[2].origin, beside = pitch - columns,
                 end = stop * columns;
@@ -85,7 +100,10 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const float *const from[
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = least(LANES, end - at);
-    load_turned(from, at, some, v);
+    if (is_narrow(a->p->x_is_narrow))
+      load_turned_narrow(from, at, some, v);
+    else
+      load_turned((const float *const *)from, at, some, v);
     for (int64_t i = 0; i < some; i++, to += LANES) {
       _mm512_storeu_ps(to, v[i]);
       if (++column < columns) continue;
@@ -95,6 +113,13 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const float *const from[
       to += beside * LANES;
     }
   }
+}
+
+/* Sums [i, i + LANES) of (n, lanes), turned: of each lane. */
+TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *v) {
+#pragma GCC unroll 16
+  for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
+  turn(v);
 }
 
 /* n sums (n, lanes) to outputs from `cell` on of `count` planes. */
@@ -107,14 +132,37 @@ TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
-#pragma GCC unroll 16
-    for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-    turn(v);
+    load_sums(sums, i, v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
       if (k < count)
         store_limited_avx512(v[k], added ? added + k * size + i : NULL, tail.low, tail.high, there,
                              out + k * size + i);
+  }
+}
+
+/* The same as BF16, of which the last ones overlap those before: masked stores are slow. Nothing is
+ * added. */
+TARGET_AVX512_BF16 static void store_narrow(const conv_part *a, int64_t plane, int64_t count,
+                                            int64_t cell, int64_t n, const float *sums) {
+  const conv_tail tail = a->p->tail;
+  const int64_t size = out_size(a->p);
+  uint16_t *out = (uint16_t *)a->p->out + plane * size + cell;
+  const __m512 low = _mm512_set1_ps(tail.low), high = _mm512_set1_ps(tail.high);
+  const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
+  __m512 v[LANES];
+  for (int64_t next = 0; next < n; next += LANES) {
+    const int64_t i = n < LANES ? 0 : least(next, n - LANES);
+    load_sums(sums, i, v);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+      const __m256i y = (__m256i)_mm512_cvtneps_pbh(_mm512_min_ps(high, _mm512_max_ps(low, v[k])));
+      if (k >= count) continue;
+      if (n < LANES)
+        _mm256_mask_storeu_epi16(out + k * size + i, there, y);
+      else
+        _mm256_storeu_si256((void *)(out + k * size + i), y);
+    }
   }
 }
 
@@ -208,7 +256,7 @@ static int64_t rows_that_fit(const conv_part *a) {
  * its first one on. */
 typedef struct band {
   const conv_part *a;
-  const float *x[LANES];
+  const void *x[LANES];
   memory m;
   int64_t plane, count, first, stop;
 } band;
@@ -254,6 +302,11 @@ static void make_band(band *b, int64_t row, int64_t rows) {
                 at = b->plane * out_size(p) + cell;
   turn_band(b, row, rows);
   sum_band(b, row, rows);
+  if (is_narrow(p->out_is_narrow)) {
+    narrow_steps(&p->steps, b->m.sums, n * LANES);
+    store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
+    return;
+  }
   store_planes(b->a, b->plane, b->count, cell, n, b->m.sums);
   steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
 }
@@ -275,7 +328,8 @@ bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
-    b.x[i] = (const float *)p->x + (out / outputs * p->groups + output / p->outputs) * in_size(p);
+    b.x[i] = narrow_at(p->x, is_narrow(p->x_is_narrow),
+                       (out / outputs * p->groups + output / p->outputs) * in_size(p));
     weight[i] = (const float *)p->weight + output * tap_count(a);
     b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;
   }

@@ -6,8 +6,6 @@
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/vec4.h"
 
-enum { AHEAD = 2048 /* bytes of the weight */ };
-
 /* ---------------------------------------------------------------- any processor */
 
 #if defined(__aarch64__)

@@ -24,7 +24,6 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
       columns[v] = TILE_LOAD(b + v * FLOATS);
-      ask_for(b + v * FLOATS, AHEAD);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {

@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/elementwise.h"
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/walk.h"
 
 enum { GRAIN = 32 * 1024 /* element steps that are worth a thread */ };
@@ -10,8 +11,8 @@ enum { GRAIN = 32 * 1024 /* element steps that are worth a thread */ };
 
 typedef struct row_numbers {
   const ktensor *x, *numbers; /* x lies as out does; of numbers there is one for each row */
-  float *out;
-  bool multiplies;
+  void *out;
+  bool multiplies, out_is_narrow;
 } row_numbers;
 
 KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
@@ -41,6 +42,29 @@ static combine_row combine_row_for(void) {
   return combine_portable;
 }
 
+/* Elements [at, at + n) of a row, of which x or out may be narrow. */
+static void combine_some(const row_numbers *t, combine_row run, int64_t at, int64_t n,
+                         float number) {
+  const bool narrow = t->x->type == DTYPE_BF16;
+  float wide[ROW_BLOCK], made[ROW_BLOCK];
+  if (!narrow && !is_narrow(t->out_is_narrow)) {
+    run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
+    return;
+  }
+  if (narrow && is_narrow(t->out_is_narrow)) {
+    narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
+                   (uint16_t *)t->out + at);
+    return;
+  }
+  for (int64_t some; n > 0; at += some, n -= some) {
+    some = n < ROW_BLOCK ? n : ROW_BLOCK;
+    if (narrow) widen_row((const uint16_t *)t->x->data + at, some, wide);
+    run(t->multiplies, some, narrow ? wide : (const float *)t->x->data + at, number,
+        is_narrow(t->out_is_narrow) ? made : (float *)t->out + at);
+    if (is_narrow(t->out_is_narrow)) narrow_row(made, some, (uint16_t *)t->out + at);
+  }
+}
+
 /* Elements [begin, end), which may begin and end within rows. */
 static void combine_rows(void *ctx, int64_t begin, int64_t end) {
   const row_numbers *t = ctx;
@@ -53,8 +77,7 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end) {
   walk_seek(&w, begin / row);
   for (int64_t at = begin; at < end; at += n, n = row, walk_next(&w)) {
     if (n > end - at) n = end - at;
-    run(t->multiplies, n, (const float *)t->x->data + at,
-        ((const float *)t->numbers->data)[w.offset[0]], t->out + at);
+    combine_some(t, run, at, n, ((const float *)t->numbers->data)[w.offset[0]]);
   }
 }
 
@@ -69,10 +92,11 @@ static bool find_rows(const elementwise_head *head, const ktensor *inputs, const
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
-  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL};
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL,
+                     is_narrow(head->out_is_narrow)};
   return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
-         numbers->strides[numbers->rank - 1] == 0 && inputs[0].type == DTYPE_F32 &&
-         inputs[1].type == DTYPE_F32;
+         numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
+         (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
 }
 
 /* ---------------------------------------------------------------- any list */

@@ -41,16 +41,16 @@ bool cpu_has_avx2(void) {
 }
 static bool has_avx512(cpu_kind least, bool is_there) {
   return is_used(CPU_AVX512, least,
-                 is_there && __builtin_cpu_supports("avx512f") && cpu_has_avx2());
+                 is_there && __builtin_cpu_supports("avx512f") &&
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                     cpu_has_avx2());
 }
 bool cpu_has_avx512(void) { return has_avx512(KIND_AVX512, true); }
 bool cpu_has_avx512_vnni(void) {
-  return has_avx512(KIND_ALL,
-                    __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"));
+  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512vnni"));
 }
 bool cpu_has_avx512_bf16(void) {
-  return has_avx512(KIND_ALL,
-                    __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw"));
+  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512bf16"));
 }
 #else
 bool cpu_has_avx2(void) { return false; }

@@ -9,9 +9,11 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define KERNEL_X86 1
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
-#define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512bw,avx512f,avx2,fma,f16c")))
-#define TARGET_AVX512_BF16 __attribute__((target("avx512bf16,avx512bw,avx512f,avx2,fma,f16c")))
+#define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TARGET_AVX512_VNNI \
+  __attribute__((target("avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TARGET_AVX512_BF16 \
+  __attribute__((target("avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
 #else
 #define KERNEL_X86 0
 #endif
@@ -24,8 +26,8 @@
 #define KERNEL_ARM 0
 #endif
 
-bool cpu_has_avx2(void); /* and FMA */
-bool cpu_has_avx512(void);
+bool cpu_has_avx2(void);   /* and FMA */
+bool cpu_has_avx512(void); /* with elements of 16 bits, and vectors of all lengths */
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);
 /* On aarch64: dot products of bytes; matrices of them; dot products of pairs of BF16. */

@@ -5,17 +5,21 @@
 
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/pointwise_kernels.h"
+#include "backend/cpu/kernels/pointwise_narrow.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
-  TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
-  TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
-  PACK_WORK = 64 * 1024      /* elements, the same */
+  FEW_STRIPS = 4,
+  TASKS = 4,             /* of a thread, at least, so that all end at about the same time */
+  TASK_WORK = 32 * 1024, /* multiplications of a task of few strips, at least */
+  WORK = 256 * 1024,     /* multiplications that are worth waking a thread up */
+  PACK_WORK = 64 * 1024  /* elements, the same */
 };
 
 /* How a convolution is cut. */
@@ -29,7 +33,12 @@ typedef struct cutting {
 } cutting;
 
 static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
-static bool shares_words(const cutting *c) { return is_rounded(c) && c->down > 1; }
+/* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
+ * as they are where few strips read them. */
+static bool packs_words(const cutting *c) {
+  return is_rounded(c) && (!is_narrow(c->a->p->x_is_narrow) || c->strips > FEW_STRIPS);
+}
+static bool shares_words(const cutting *c) { return packs_words(c) && c->down > 1; }
 static size_t panel_bytes(const cutting *c) {
   return (size_t)(c->g->k * c->whole.nr) * sizeof(uint32_t);
 }
@@ -41,7 +50,7 @@ static size_t shared_bytes(const cutting *c) {
 /* Of a task. */
 static size_t own_bytes(const cutting *c) {
   const int64_t panels = ceil_div(c->cells / c->whole.nr, c->across) + 1;
-  return is_rounded(c) && c->down == 1 ? (size_t)panels * panel_bytes(c) : 0;
+  return packs_words(c) && c->down == 1 ? (size_t)panels * panel_bytes(c) : 0;
 }
 static int64_t task_count(const cutting *c) {
   return c->a->p->images * c->g->batch * c->across * c->down;
@@ -100,24 +109,31 @@ static const pointwise_kernel *kernel_at(const cutting *c, int64_t column, int64
 }
 
 /* Element (channel, column) of a group of an image. */
-static const float *plane_at(const cutting *c, int64_t image, int64_t group, int64_t channel,
-                             int64_t column) {
+static const void *plane_at(const cutting *c, int64_t image, int64_t group, int64_t channel,
+                            int64_t column) {
   const conv_args *p = c->a->p;
   const int64_t plane = (image * p->groups + group) * p->channels + channel;
-  return (const float *)p->x + plane * c->cells + column;
+  return narrow_at(p->x, is_narrow(p->x_is_narrow), plane * c->cells + column);
+}
+
+static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
+  const conv_args *p = c->a->p;
+  if (is_narrow(p->x_is_narrow))
+    narrow_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
+  else
+    pairs_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
 }
 
 /* Columns [from, to) of a group of an image, in panels; `from` begins one. */
 static void pack_columns(const cutting *c, int64_t image, int64_t group, int64_t from, int64_t to,
                          char *panels) {
-  const int64_t channels = c->a->p->channels, nr = c->whole.nr, whole = (to - from) / nr * nr;
+  const int64_t nr = c->whole.nr, whole = (to - from) / nr * nr;
   int64_t first;
-  pairs_join_panels(plane_at(c, image, group, 0, from), c->cells, channels, whole, nr,
-                    (uint32_t *)(void *)panels);
+  join_panels(c, plane_at(c, image, group, 0, from), whole, (uint32_t *)(void *)panels);
   if (from + whole == to) return;
   const pointwise_kernel *kernel = kernel_at(c, from + whole, &first);
-  pairs_join_panels(plane_at(c, image, group, 0, first), c->cells, channels, kernel->nr, nr,
-                    (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(c)));
+  join_panels(c, plane_at(c, image, group, 0, first), kernel->nr,
+              (uint32_t *)(void *)(panels + whole / nr * (int64_t)panel_bytes(c)));
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
@@ -169,12 +185,45 @@ static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
   return (t->image * p->groups + t->group) * p->outputs + row;
 }
 
+/* Tiles that read or write BF16. */
+static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, int rows,
+                       int columns) {
+  const conv_args *p = c->a->p;
+  narrow_tile tile = {
+      .channels = p->channels,
+      .a = (const uint32_t *)(const void *)t->a,
+      .a_step = t->a_step,
+      .b = t->b,
+      .b_step = t->b_step,
+      .bias = t->bias,
+      .added =
+          p->tail.added ? narrow_at(p->tail.added, is_narrow(p->tail.added_is_narrow), at) : NULL,
+      .c = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : DTYPE_F32, at),
+      .c_step = t->c_step,
+      .b_is_narrow = !packs_words(c),
+      .added_is_narrow = is_narrow(p->tail.added_is_narrow),
+      .c_is_narrow = is_narrow(p->out_is_narrow),
+      .low = t->low,
+      .high = t->high};
+  if (!is_narrow(p->out_is_narrow) || p->steps.head.n_steps == 0) {
+    narrow_tile_run(&tile, rows, columns);
+    return;
+  }
+  _Alignas(64) float sums[NARROW_ROWS * NARROW_COLUMNS];
+  tile.c = sums;
+  tile.c_step = columns;
+  tile.c_is_narrow = false;
+  narrow_tile_run(&tile, rows, columns);
+  narrow_steps(&p->steps, sums, (int64_t)rows * columns);
+  narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
+}
+
 /* A strip by the columns of a tile from `column` on. */
 static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t column) {
   const conv_args *p = c->a->p;
   int64_t first;
   const pointwise_kernel *kernel = kernel_at(c, column, &first);
-  const bool words = is_rounded(c);
+  const bool words = packs_words(c);
   const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = c->g->k;
   const int64_t at = output_at(c, t, row) * c->cells + first;
   const pointwise_tile tile = {
@@ -182,7 +231,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .a = (const float *)c->g->packed_a + (t->group * c->strips + strip) * c->height * k,
       .a_step = c->height,
       .b = words ? (const float *)(void *)panel_at(c, t, column)
-                 : plane_at(c, t->image, t->group, 0, first),
+                 : (const float *)plane_at(c, t->image, t->group, 0, first),
       .b_step = words ? c->whole.nr : c->cells,
       .bias = p->bias ? (const float *)p->bias + output : NULL,
       .added = p->tail.added ? (const float *)p->tail.added + at : NULL,
@@ -190,7 +239,12 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .c_step = c->cells,
       .low = p->tail.low,
       .high = p->tail.high};
-  kernel->run(&tile, (int)least(c->height, c->g->m - row));
+  const int rows = (int)least(c->height, c->g->m - row);
+  if (is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
+      is_narrow(p->tail.added_is_narrow))
+    run_narrow(c, &tile, at, rows, kernel->nr);
+  else
+    kernel->run(&tile, rows);
 }
 
 static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t stop) {
@@ -199,7 +253,8 @@ static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t 
   const conv_args *p = c->a->p;
   const int64_t row = strip * c->height, rows = least(stop * c->height, c->g->m) - row;
   const int64_t at = output_at(c, t, row) * c->cells + t->from;
-  steps_in_place(&p->steps, (float *)p->out + at, at, t->to - t->from, rows, c->cells);
+  if (!is_narrow(p->out_is_narrow))
+    steps_in_place(&p->steps, (float *)p->out + at, at, t->to - t->from, rows, c->cells);
 }
 
 static void run_patch(const void *user, int64_t task, char *scratch) {
@@ -207,7 +262,7 @@ static void run_patch(const void *user, int64_t task, char *scratch) {
   patch t = patch_of(c, task);
   const int64_t weight = (t.stop - t.strip) * c->height * c->g->k * (int64_t)sizeof(float);
   t.words = scratch;
-  if (is_rounded(c) && !shares_words(c)) pack_columns(c, t.image, t.group, t.from, t.to, scratch);
+  if (packs_words(c) && !shares_words(c)) pack_columns(c, t.image, t.group, t.from, t.to, scratch);
   if (weight <= CACHED_WEIGHT) {
     run_strips(c, &t, t.strip, t.stop);
     return;
@@ -219,7 +274,7 @@ static bool is_empty(const cutting *c) { return c->a->p->images * c->g->batch * 
 
 size_t pointwise_bytes(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
   const cutting c = cut(ctx, a, g);
-  if (!is_rounded(&c) || is_empty(&c)) return 0;
+  if (!packs_words(&c) || is_empty(&c)) return 0;
   return shared_bytes(&c) + slots_bytes(ctx, task_count(&c), work_of(&c), own_bytes(&c));
 }
 

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -175,6 +177,31 @@ static dtype max_type(dtype t) {
   for (int64_t i = 0; i < n; i++) ((T *)values)[i] = lowest;
 #define PUT_EMPTY(T, lowest, empty) ((T *)values)[i] = empty;
 
+/* Floats, some on any processor: as many as were taken. */
+#if KERNEL_X86
+TARGET_AVX512 static int64_t take_floats(int64_t n, const float *x, int64_t step, float *y) {
+  enum { LANES = 16 };
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  int64_t i = 0;
+  for (; i + LANES + step - 1 <= n; i += LANES) {
+    __m512 v = _mm512_loadu_ps(x + i * step);
+    if (step == 2) v = _mm512_permutex2var_ps(v, even, _mm512_loadu_ps(x + i * step + LANES));
+    const __m512 old = _mm512_loadu_ps(y + i);
+    const __mmask16 wins = (__mmask16)(_mm512_cmp_ps_mask(v, old, _CMP_GT_OQ) |
+                                       _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
+    _mm512_storeu_ps(y + i, _mm512_mask_mov_ps(old, wins, v));
+  }
+  return i;
+}
+#endif
+static int64_t take_some(dtype t, int64_t n, const void *x, int64_t step, void *values) {
+#if KERNEL_X86
+  if (t == DTYPE_F32 && cpu_has_avx512()) return take_floats(n, x, step, values);
+#endif
+  (void)t, (void)n, (void)x, (void)step, (void)values;
+  return 0;
+}
+
 /* values[i] becomes x[i * step] where that is larger. */
 static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
                                void *restrict values) {
@@ -199,6 +226,12 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
     if (stop <= first) continue;
     const char *x = row + (first * stride + shift) * size;
     char *y = (char *)values + (first - from) * size;
+    if (stride <= 2) {
+      const int64_t some = take_some(t, stop - first, x, stride, y);
+      first += some;
+      x += some * stride * size;
+      y += some * size;
+    }
     if (stride == 1) /* constants make vectors of the loops */
       take_larger(t, stop - first, x, 1, y);
     else if (stride == 2)
@@ -218,6 +251,36 @@ static void empty_cells(const pool_args *p, dtype t, bool is_row_empty, int64_t 
   }
 }
 
+/* n cells from element `at` of out on. */
+static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
+                        const cell_row *values) {
+  void *to = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : p->type, at);
+  if (is_narrow(p->out_is_narrow))
+    narrow_row((const float *)(const void *)values, n, to);
+  else if (t == p->type)
+    memcpy(to, values, (size_t)n * dtype_size(t));
+  else
+    store_row(compute_class_of(t), p->type, to, 1, n, values);
+}
+
+/* plane: of BF16; its rows are joined first. */
+static void max_narrow_row(const pool_args *p, const uint16_t *plane, int64_t task, int64_t row,
+                           float *joined) {
+  const int64_t columns = p->size[2];
+  const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
+  cell_row values;
+  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = -INFINITY;
+  for (int64_t i = z.first; i < z.stop; i += z.step)
+    for (int64_t j = y.first; j < y.stop; j += y.step)
+      narrow_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
+  for (int64_t from = 0, n; from < columns; from += n) {
+    n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
+    fill_lowest(DTYPE_F32, n, &values);
+    take_row(p, DTYPE_F32, (const char *)joined, from, n, &values);
+    store_cells(p, DTYPE_F32, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
+  }
+}
+
 /* plane: of dtype t. */
 static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task, int64_t row) {
   int64_t columns = p->size[2], size = (int64_t)dtype_size(t);
@@ -231,20 +294,22 @@ static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task
       for (int64_t j = y.first; j < y.stop; j += y.step)
         take_row(p, t, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
     empty_cells(p, t, is_empty, from, n, &values);
-    void *to = element_at(p->out, p->type, (task * p->size[0] * p->size[1] + row) * columns + from);
-    if (t == p->type)
-      memcpy(to, &values, (size_t)(n * size));
-    else
-      store_row(compute_class_of(t), p->type, to, 1, n, &values);
+    store_cells(p, t, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
   }
 }
 
 static void max_plane(const pool_args *p, int64_t task, char *scratch) {
   const dtype t = max_type(p->type);
   int64_t size = volume(p->in);
+  const int64_t rows = p->size[0] * p->size[1];
+  if (is_narrow(p->x_is_narrow)) {
+    for (int64_t row = 0; row < rows; row++)
+      max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row, (float *)(void *)scratch);
+    return;
+  }
   const void *x = element_at(p->x, p->type, task * size), *plane = t == p->type ? x : scratch;
   if (t != p->type) load_row(compute_class_of(t), p->type, x, 1, size, scratch);
-  for (int64_t row = 0; row < p->size[0] * p->size[1]; row++) max_row(p, t, plane, task, row);
+  for (int64_t row = 0; row < rows; row++) max_row(p, t, plane, task, row);
 }
 
 /* ---------------------------------------------------------------- the kernel */

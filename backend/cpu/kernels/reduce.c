@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/reduce_parts.h"
 #include "backend/cpu/kernels/walk.h"
 
@@ -73,8 +74,15 @@ static int64_t gather_block(const reduce_task *t, const part *p, int64_t base, i
 
 /* Sums of floats that lie behind one another. */
 static bool is_float_sum(const reduce_task *t) {
-  return (t->kind == KREDUCE_SUM || t->kind == KREDUCE_MEAN) && t->x->type == DTYPE_F32 &&
-         t->reduced.rank == 1 && t->reduced.strides[0] == 1;
+  return (t->kind == KREDUCE_SUM || t->kind == KREDUCE_MEAN) &&
+         (t->x->type == DTYPE_F32 || t->x->type == DTYPE_BF16) && t->reduced.rank == 1 &&
+         t->reduced.strides[0] == 1;
+}
+
+/* Elements [at, at + n) of x, of F32 or BF16. */
+static double sum_neighbours(const reduce_task *t, int64_t at, int64_t n) {
+  if (t->x->type == DTYPE_F32) return accumulate_floats((const float *)t->x->data + at, n);
+  return narrow_sum((const uint16_t *)t->x->data + at, n);
 }
 
 static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, int64_t end) {
@@ -82,7 +90,7 @@ static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, 
   accumulator a = accumulator_start(t->kind);
   int64_t base = output_offset(&t->kept, k);
   if (is_float_sum(t)) {
-    a.f = accumulate_floats((const float *)t->x->data + base + begin, end - begin);
+    a.f = sum_neighbours(t, base + begin, end - begin);
     a.n = end - begin;
     return a;
   }

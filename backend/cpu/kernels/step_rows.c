@@ -6,6 +6,7 @@
 #include <tgmath.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/steps.h"
 #include "backend/cpu/kernels/walk.h"
 
@@ -304,8 +305,12 @@ static const void *fetch(const ktensor *x, compute_class c, int64_t at, int64_t 
     return element_at(x->data, x->type, w.offset[0] + column);
   for (int64_t done = 0; done < n; walk_next(&w), column = 0) {
     int64_t m = row - column < n - done ? row - column : n - done;
-    load_row(c, x->type, element_at(x->data, x->type, w.offset[0] + column * stride), stride, m,
-             slot + (size_t)done * compute_size(c));
+    const void *from = element_at(x->data, x->type, w.offset[0] + column * stride);
+    char *to = slot + (size_t)done * compute_size(c);
+    if (x->type == DTYPE_BF16 && stride == 1)
+      widen_row(from, m, (float *)(void *)to);
+    else
+      load_row(c, x->type, from, stride, m, to);
     done += m;
   }
   return slot;
@@ -344,7 +349,7 @@ static void run_block(const step_list *e, kernel_fault *fault, char *slots, int6
     inputs[k] = fetch(&e->inputs[k], input_class(e, k), at, n, slots + (size_t)k * slot);
   for (int s = 0; s < h->n_steps; s++) {
     const kstep *step = &e->steps[s];
-    bool in_place = s == h->n_steps - 1 && is_native(step->type);
+    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !is_narrow(h->out_is_narrow);
     results[s] =
         in_place ? element_at(h->out, step->type, at) : slots + (size_t)(h->n_inputs + s) * slot;
     const void *x[STEP_ARITY];
@@ -364,7 +369,9 @@ static void run_block(const step_list *e, kernel_fault *fault, char *slots, int6
       run_step(fault, step, n, x, results[s]);
   }
   dtype type = e->steps[h->n_steps - 1].type;
-  if (!is_native(type))
+  if (is_narrow(h->out_is_narrow))
+    narrow_row(results[h->n_steps - 1], n, (uint16_t *)h->out + at);
+  else if (!is_native(type))
     store_row(compute_class_of(type), type, element_at(h->out, type, at), 1, n,
               results[h->n_steps - 1]);
 }

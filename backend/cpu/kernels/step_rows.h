@@ -44,6 +44,7 @@ typedef struct elementwise_head {
   int n_inputs, n_steps, n_constants;
   int64_t n;
   void *out;
+  bool out_is_narrow; /* kept as BF16 (narrow.h), the last step's type being F32 */
 } elementwise_head;
 
 /* An input has out's elements in row-major order, however its dims are merged. */

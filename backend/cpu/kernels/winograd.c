@@ -10,6 +10,8 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/winograd_kernels.h"
 
@@ -122,6 +124,20 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
   }
 }
 
+/* The same of a row from element `at` of x on. */
+static void turn_row(const tiling *t, int64_t at, int64_t plane, int64_t here, int64_t n,
+                     float *to) {
+  enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
+  float wide[LANES * WIDEST];
+  if (!is_narrow(t->p->x_is_narrow)) {
+    turn((const float *)t->p->x + at, plane, here, n, to);
+    return;
+  }
+  for (int64_t c = 0; c < here; c++)
+    widen_row((const uint16_t *)t->p->x + at + c * plane, n, wide + c * WIDEST);
+  turn(wide, WIDEST, here, n, to);
+}
+
 /* What `run` neighbouring tiles see of LANES channels: to (n, width, LANES). */
 static void load_inputs(const tiling *t, int64_t plane, int64_t here, int64_t y0, int64_t x0,
                         int64_t width, float *to) {
@@ -136,8 +152,8 @@ static void load_inputs(const tiling *t, int64_t plane, int64_t here, int64_t y0
     }
     memset(to, 0, (size_t)(low * LANES) * sizeof *to);
     if (high > low)
-      turn((const float *)p->x + plane * size + y * p->in_columns + x0 + low, size, here,
-           high - low, to + low * LANES);
+      turn_row(t, plane * size + y * p->in_columns + x0 + low, size, here, high - low,
+               to + low * LANES);
     memset(to + high * LANES, 0, (size_t)((width - high) * LANES) * sizeof *to);
   }
 }
@@ -180,12 +196,40 @@ static patch patch_of(const winograd_args *p, int64_t m, const place *at, int64_
                  least(m, p->out_columns - x)};
 }
 
+static inline float widened(uint16_t h) {
+  const uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
 /* cells: (m, m) */
 static void add_tile(const tiling *t, const patch *of, float *cells) {
   const winograd_args *p = t->p;
   const float *from = (const float *)p->tail.added + of->at;
-  for (int64_t i = 0; i < of->rows; i++, from += p->out_columns, cells += t->m)
-    for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
+  const uint16_t *narrow = (const uint16_t *)p->tail.added + of->at;
+  for (int64_t i = 0; i < of->rows; i++, cells += t->m) {
+    if (!is_narrow(p->tail.added_is_narrow)) {
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
+      from += p->out_columns;
+      continue;
+    }
+    if (of->columns == 4)
+      for (int x = 0; x < 4; x++) cells[x] += widened(narrow[x]);
+    else
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(narrow[x]);
+    narrow += p->out_columns;
+  }
+}
+
+static void store_narrow_tile(const tiling *t, const patch *of, const uint16_t *cells) {
+  uint16_t *to = (uint16_t *)t->p->out + of->at;
+  for (int64_t i = 0; i < of->rows; i++, to += t->p->out_columns, cells += t->m) {
+    if (of->columns == 4)
+      memcpy(to, cells, 4 * sizeof *to);
+    else
+      memcpy(to, cells, (size_t)of->columns * sizeof *to);
+  }
 }
 
 static void store_tile(const tiling *t, const patch *of, const float *cells) {
@@ -216,24 +260,36 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
     }
   }
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
-  steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
+  uint16_t narrow[LANES * CELLS];
+  if (is_narrow(p->out_is_narrow)) {
+    narrow_steps(&p->steps, cells, here * CELLS);
+    narrow_row(cells, here * CELLS, narrow);
+  } else {
+    steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
+  }
   for (int64_t k = 0; k < n; k++) {
     const place at = place_of(t, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
       const patch of = patch_of(p, t->m, &at, output + lane);
-      store_tile(t, &of, cells + lane * CELLS + k * step);
+      if (is_narrow(p->out_is_narrow))
+        store_narrow_tile(t, &of, narrow + lane * CELLS + k * step);
+      else
+        store_tile(t, &of, cells + lane * CELLS + k * step);
     }
   }
 }
 
-/* The inputs (n, n) of a tile in a plane. */
-static void load_tile(const tiling *t, const place *at, const float *plane, double *to) {
+/* The inputs (n, n) of a tile in the plane from element `plane` of x on. */
+static void load_tile(const tiling *t, const place *at, int64_t plane, double *to) {
   const winograd_args *p = t->p;
   int64_t y0 = at->row * t->m - p->top, x0 = at->column * t->m - p->left;
   for (int64_t y = y0; y < y0 + t->n; y++)
     for (int64_t x = x0; x < x0 + t->n; x++) {
       bool inside = y >= 0 && y < p->in_rows && x >= 0 && x < p->in_columns;
-      *to++ = inside ? (double)plane[y * p->in_columns + x] : 0;
+      const int64_t i = plane + y * p->in_columns + x;
+      *to++ = !inside                     ? 0
+              : is_narrow(p->x_is_narrow) ? (double)bf16_to_f32(((const uint16_t *)p->x)[i])
+                                          : (double)((const float *)p->x)[i];
     }
 }
 
@@ -259,7 +315,7 @@ static void compute_directly(const tiling *t, const place *at, int64_t output, c
   const winograd_args *p = t->p;
   double inputs[MOST_FACTORS], sums[LANES][WINOGRAD_MOST * WINOGRAD_MOST] = {{0}};
   int64_t size = p->in_rows * p->in_columns, group = output / p->outputs;
-  const float *x = (const float *)p->x + (at->image * p->groups + group) * p->channels * size;
+  int64_t x = (at->image * p->groups + group) * p->channels * size;
   for (int64_t c = 0; c < p->channels; c++, x += size) {
     load_tile(t, at, x, inputs);
     for (int lane = 0; lane < LANES; lane++) {

@@ -17,6 +17,7 @@ typedef struct winograd_args {
   const void *packed; /* the weight by kernel_winograd_pack */
   const void *bias;   /* (groups * outputs), may be absent */
   void *out;          /* (images, groups * outputs, out_rows, out_columns) */
+  bool x_is_narrow, out_is_narrow; /* kept as BF16 (narrow.h), else F32 */
   dtype weight_type;
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;

@@ -1,0 +1,47 @@
+/* Steps with fewer digits. */
+#include "backend/cpu/kernels/narrow_steps.h"
+
+#include "backend/cpu/kernels/avx512.h"
+
+#if KERNEL_X86
+/* 2^x by a polynomial of its fraction, within 2^-13. */
+TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
+  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+               f = x - whole;
+  __m512 y = _mm512_set1_ps(0.05550411F);
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.24022651F));
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.69314718F));
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1));
+  return _mm512_scalef_ps(y, whole);
+}
+
+/* x / (1 + exp(-x)). Beyond the bound the divisor would be infinite, and its reciprocal times an
+ * infinite x no number. */
+TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
+  const __m512 least = _mm512_max_ps(_mm512_set1_ps(-126),
+                                     _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F))),
+               power = power_of_2(_mm512_sub_ps(_mm512_setzero_ps(), least));
+  return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(power, _mm512_set1_ps(1))));
+}
+
+TARGET_AVX512 static void run_silu(float *x, int64_t n) {
+  enum { LANES = 16 };
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
+    _mm512_mask_storeu_ps(x + i, there, silu(_mm512_maskz_loadu_ps(there, x + i)));
+  }
+}
+#endif
+
+void narrow_steps(const short_elementwise_args *e, float *values, int64_t n) {
+#if KERNEL_X86
+  const elementwise_head *h = &e->head;
+  if (h->n_steps == 1 && h->n_constants == 0 && e->steps[0].form == KSTEP_MAP &&
+      e->steps[0].kind == FLOAT_STEP_SILU && e->steps[0].operand_type == DTYPE_F32 &&
+      cpu_has_avx512_bf16()) {
+    run_silu(values, n);
+    return;
+  }
+#endif
+  steps_in_place(e, values, 0, n, 1, 0);
+}

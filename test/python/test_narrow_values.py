@@ -1,0 +1,235 @@
+"""Values between layers under CLAVE_PRECISION=fast: on CPUs that multiply pairs of BF16 those that an op makes and ops
+read which all can have them so are kept as BF16. What an observer is shown tells which: floats whose low 16 bits are 0.
+Answers are held against strict precision's."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import clave
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
+pytestmark = pytest.mark.skipif(not PAIRS, reason="the processor does not multiply pairs of BF16")
+
+
+class Residual(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return torch.relu(x + self.layers(x))
+
+
+class Scaled(nn.Module):
+    """Planes times numbers that their means decide."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.scale = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, channels, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        return x * self.scale(x)
+
+
+class Both(nn.Module):
+    """The first layer's value has two readers."""
+
+    def __init__(self, first, one, other):
+        super().__init__()
+        self.first, self.one, self.other = first, one, other
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.one(x), self.other(x)
+
+
+def conv(channels, outputs, kernel=1, stride=1, groups=1, **how):
+    return nn.Conv2d(channels, outputs, kernel, stride, kernel // 2, groups=groups, **how)
+
+
+def depthwise(channels, kernel, stride):
+    return conv(channels, channels, kernel, stride, channels)
+
+
+class Cumsum(nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, 1)
+
+
+# (layers, the shape of x, how many values between them are BF16)
+KEPT = {
+    "of one element": ([conv(24, 48), nn.ReLU(), conv(48, 33), nn.ReLU(), conv(33, 20)], (2, 24, 13, 17), 2),
+    "of odd channels, few outputs": ([conv(24, 35), conv(35, 37), conv(37, 7)], (2, 24, 11, 31), 2),
+    "of many outputs, a half tile": ([conv(24, 68), conv(68, 140), conv(140, 9)], (1, 24, 10, 14), 2),
+    "small planes": ([conv(64, 200), conv(200, 130), conv(130, 64)], (1, 64, 7, 7), 2),
+    "groups": ([conv(24, 48), conv(48, 64, groups=2), conv(64, 24)], (2, 24, 12, 13), 2),
+    "windows": ([conv(16, 48), conv(48, 32, 3, 2), conv(32, 24, 5, 2)], (2, 16, 41, 43), 2),
+    "strided, of one element": ([conv(16, 37), conv(37, 64, 1, 2), conv(64, 24)], (2, 16, 27, 29), 2),
+    "strides of 3": ([conv(16, 37), conv(37, 96, 1, 3), conv(96, 24)], (1, 16, 31, 37), 2),
+    "Winograd": ([conv(16, 40), conv(40, 48, 3), nn.ReLU(), conv(48, 40, 3), conv(40, 8)], (1, 16, 30, 34), 3),
+    "residuals": (
+        [conv(16, 40), Residual(conv(40, 80), nn.ReLU(), conv(80, 40)), Residual(conv(40, 40, 3)), conv(40, 8)],
+        (2, 16, 29, 31),
+        4,
+    ),
+    "residuals of small planes": ([conv(64, 200), Residual(conv(200, 200, 3)), conv(200, 8)], (1, 64, 7, 9), 2),
+    "SiLU": (
+        [conv(16, 40), nn.SiLU(), conv(40, 48, 3, 2), nn.SiLU(), conv(48, 90), nn.SiLU(), conv(90, 8)],
+        (1, 16, 40, 42),
+        3,
+    ),
+    "other steps": ([conv(16, 40), nn.GELU(), conv(40, 48), nn.Tanh(), conv(48, 8)], (1, 16, 19, 21), 2),
+    "SiLU of Winograd": ([conv(16, 40), conv(40, 48, 3), nn.SiLU(), conv(48, 8)], (1, 16, 30, 34), 2),
+    "depthwise": ([conv(16, 40), nn.ReLU6(), depthwise(40, 3, 1), nn.ReLU6(), conv(40, 8)], (2, 16, 57, 59), 2),
+    "depthwise, strided": ([conv(16, 40), depthwise(40, 3, 2), nn.SiLU(), conv(40, 8)], (1, 16, 131, 133), 2),
+    "depthwise, 5": ([conv(16, 20), depthwise(20, 5, 1), nn.SiLU(), conv(20, 8)], (1, 16, 57, 67), 2),
+    "depthwise, 5, strided": ([conv(16, 20), depthwise(20, 5, 2), conv(20, 8)], (1, 16, 211, 213), 2),
+    "depthwise in lanes": ([conv(16, 70), depthwise(70, 3, 1), nn.SiLU(), conv(70, 8)], (2, 16, 14, 15), 2),
+    "depthwise in lanes, 5, strided": ([conv(16, 210), depthwise(210, 5, 2), conv(210, 8)], (1, 16, 17, 19), 2),
+    "scaled": ([conv(16, 40), nn.SiLU(), Scaled(40), conv(40, 8)], (2, 16, 13, 15), 2),
+    "pool": ([conv(3, 32, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), conv(32, 24)], (1, 3, 70, 74), 2),
+    "pool, of other strides": ([conv(16, 32), nn.MaxPool2d((2, 3), (1, 3)), conv(32, 24)], (1, 16, 37, 40), 2),
+    "mean": ([conv(16, 32), conv(32, 90), nn.AdaptiveAvgPool2d(1)], (2, 16, 13, 17), 2),
+    "of few products, which round nothing": ([conv(8, 32), conv(32, 90), conv(90, 8)], (2, 8, 13, 17), 1),
+    "few elements": ([conv(16, 32), conv(32, 16), conv(16, 8)], (1, 16, 8, 9), 0),
+    "a reader of sums": ([conv(24, 48), Both(conv(48, 33), conv(33, 20), Cumsum()), nn.Identity()], (1, 24, 13, 17), 1),
+    "an output": ([Both(conv(24, 48), conv(48, 20), nn.Identity())], (1, 24, 13, 17), 0),
+}
+
+
+def sequence(layers):
+    torch.manual_seed(3)
+    for layer in layers:
+        for m in layer.modules():
+            if isinstance(m, nn.Conv2d):
+                m.reset_parameters()
+    return nn.Sequential(*layers).eval()
+
+
+def run(program, inputs, precision, monkeypatch, see=None):
+    monkeypatch.setenv("CLAVE_PRECISION", precision)
+    session = clave.Session(program, "cpu")
+    session.observe(see)
+    made = [np.array(o) for o in session.run(*inputs)]
+    session.observe(None)
+    session.run(*(i[..., ::-1].copy() for i in inputs))
+    for a, b in zip(made, session.run(*inputs), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return made
+
+
+def is_bf16(x):
+    return x.dtype == np.float32 and not (np.ascontiguousarray(x).view(np.uint32) & 0xFFFF).any()
+
+
+def check(program, inputs, count, monkeypatch, bound=2.0**-6):
+    """Rounding each value by 2^-9 of itself moves answers by little; so does rounding weights."""
+    kept, all_kept = [], []
+    see = lambda node, value: (all_kept.append(node), kept.append(node) if is_bf16(value) else None)
+    strict, fast = run(program, inputs, "strict", monkeypatch), run(program, inputs, "fast", monkeypatch, see)
+    assert len(kept) == count, (kept, all_kept)
+    for s, f in zip(strict, fast, strict=True):
+        assert s.shape == f.shape and f.dtype == np.float32
+        assert np.abs(s - f).max() <= bound * np.abs(s).max()
+        assert np.abs(s - f).mean() <= bound / 8 * np.abs(s).max()
+        assert np.abs(s - f).max() > 0
+    return fast
+
+
+@pytest.mark.by_turn(9)
+@pytest.mark.parametrize("name", KEPT)
+def test_kept(name, monkeypatch):
+    layers, shape, count = KEPT[name]
+    module = sequence(layers)
+    x = torch.randn(shape)
+    fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch)
+    monkeypatch.setenv("CLAVE_THREADS", "3")
+    again = run(clave.export(module, (x,), verify=False), (x.numpy(),), "fast", monkeypatch)
+    for one, other in zip(fast, again, strict=True):
+        assert np.abs(one - other).max() <= 2.0**-7 * np.abs(one).max()
+
+
+@pytest.mark.by_turn(2)
+def test_open_sizes(monkeypatch):
+    """Of each run: what has few elements at one size is kept at another."""
+    module = sequence([conv(16, 24), nn.ReLU(), conv(24, 64, 3, 2), nn.SiLU(), conv(64, 8)])
+    x = torch.randn(2, 16, 20, 22)
+    sizes = {0: torch.export.Dim("n", min=1, max=8), 2: torch.export.Dim("h", min=6, max=64)}
+    program = clave.export(module, (x,), dynamic_shapes={"input": sizes}, verify=False)
+    for n, h, count in ((1, 20, 2), (3, 31, 2), (1, 9, 1), (1, 7, 0)):
+        x = np.random.default_rng(h).standard_normal((n, 16, h, 22), np.float32)
+        check(program, (x,), count, monkeypatch)
+
+
+@pytest.mark.by_turn(2)
+def test_no_numbers(monkeypatch):
+    """An infinity stays one, and what is no number is none behind every op that keeps BF16."""
+    layers = [conv(16, 24), nn.MaxPool2d(3, 2, 1), depthwise(24, 3, 1), conv(24, 24, 3), conv(24, 8)]
+    module = sequence(layers)
+    x = np.random.default_rng(1).standard_normal((1, 16, 70, 72), np.float32)
+    x[0, 3, 20, 21], x[0, 2, 50, 51] = np.nan, np.inf
+    program = clave.export(module, (torch.from_numpy(x),), verify=False)
+    strict, fast = (run(program, (x,), p, monkeypatch)[0] for p in ("strict", "fast"))
+    assert np.isnan(strict).any() and not np.isnan(strict).all()
+    np.testing.assert_array_equal(np.isnan(strict), np.isnan(fast))
+
+
+@pytest.mark.by_turn(2)
+def test_infinite_weights(monkeypatch):
+    """Of a depthwise convolution, whose padding is left out then."""
+    module = sequence([conv(16, 24), depthwise(24, 3, 1), conv(24, 8)])
+    with torch.no_grad():
+        module[1].weight[5, 0, 0, 1] = np.inf
+        module[2].weight[:, 5] = 0
+        module[2].weight[0, 5] = 1
+    x = np.random.default_rng(1).standard_normal((1, 16, 57, 60), np.float32)
+    seen = {}
+    program = clave.export(module, (torch.from_numpy(x),), verify=False)
+    for precision in ("strict", "fast"):
+        see = lambda node, value, p=precision: seen.setdefault(p, []).append(value.copy())
+        run(program, (x,), precision, monkeypatch, see)
+    strict, fast = seen["strict"][1], seen["fast"][1]
+    assert np.isinf(strict[0, 5]).any() and np.isfinite(strict[0, 5, 0]).all()
+    np.testing.assert_array_equal(np.isfinite(strict), np.isfinite(fast))
+
+
+def test_profiles_and_memory(tmp_path, monkeypatch):
+    """Shapes have the dtypes that kernels were given, and less memory is planned."""
+    module = sequence([conv(16, 64), nn.ReLU(), conv(64, 64, 3, 2), nn.ReLU(), conv(64, 8)])
+    clave.export(module, (torch.randn(1, 16, 64, 64),), verify=False).save(str(tmp_path / "m.clv"))
+    arena, shapes = {}, {}
+    for precision in ("strict", "fast"):
+        monkeypatch.setenv("CLAVE_PRECISION", precision)
+        command = [
+            "build/clave",
+            "bench",
+            tmp_path / "m.clv",
+            "--device",
+            "cpu",
+            "--runs",
+            "1",
+            "--breakdown",
+            "--json",
+        ]
+        made = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+        arena[precision] = made["plan"]["arena_bytes"]
+        shapes[precision] = [n["shapes"] for n in made["breakdown"]["nodes"]]
+    assert not any("BF16" in s for s in shapes["strict"])
+    assert sorted(s.count("BF16 [1, 64, ") for s in shapes["fast"]) == [1, 1, 2]
+    assert arena["fast"] < 0.7 * arena["strict"]
+
+
+def test_what_is_verified(tmp_path, monkeypatch):
+    """Runs that are compared keep values as the program has them: joined nodes give the bits that they give apart."""
+    module = sequence([conv(16, 40), nn.SiLU(), Residual(conv(40, 40, 3)), depthwise(40, 3, 1), nn.SiLU(), conv(40, 8)])
+    clave.export(module, (torch.randn(1, 16, 40, 42),), verify=False).save(str(tmp_path / "m.clv"))
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")
+    command = ["build/clave", "verify", tmp_path / "m.clv", "--run", "--device", "cpu"]
+    subprocess.run(command, cwd=ROOT, check=True)

@@ -92,13 +92,19 @@ def compiled_text(source: Source, headers: list[str], sources: dict[str, Source]
     return "\n".join([source.text, *parts])
 
 
+def own_names(source: Source) -> set[str]:
+    """Its functions that nobody else sees, whose names others may have, too."""
+    found = DEFINED.finditer(ATTRIBUTE.sub("", source.text))
+    return {m.group(1) for m in found if STATIC.match(m.group())}
+
+
 def find_needs(sources: dict[str, Source]) -> None:
     defined = definitions(sources)
     for s in sources.values():
         if not s.path.endswith(".c"):
             continue
         headers = headers_of(s, sources)
-        used = set(re.findall(r"\w+", compiled_text(s, headers, sources)))
+        used = set(re.findall(r"\w+", compiled_text(s, headers, sources))) - own_names(s)
         others = {defined[name] for name in used if name in defined} - {s.path}
         s.needs = [*headers, *sorted(others)]
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/kernel.h"
 #include "base/status.h"
@@ -34,6 +35,11 @@ typedef struct constant_form {
                              than `bytes` is its own */
 } constant_form;
 enum { MAX_FORMS = 2 };
+/* Whether they are one form: all but `fill`. */
+static inline bool constant_forms_equal(const constant_form *a, const constant_form *b) {
+  return a->constant == b->constant && a->kind == b->kind && a->bytes == b->bytes &&
+         memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
+}
 
 /* How the operands of a Matmul are rounded before they are multiplied. */
 typedef enum rounding {

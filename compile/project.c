@@ -193,14 +193,37 @@ static void mark(bool *needed, int file) {
   for (int i = 0; i < source_files[file].n_needs; i++) mark(needed, source_files[file].needs[i]);
 }
 
+/* What defines a function, if there is one. */
+static void mark_function(bool *needed, const char *begin, const char *end) {
+  char name[96];
+  (void)snprintf(name, sizeof name, "%s%s", begin, end);
+  for (int i = 0; i < n_source_files; i++)
+    for (int k = 0; k < source_files[i].n_names; k++)
+      if (strcmp(source_files[i].names[k], name) == 0) mark(needed, i);
+}
+
 static void mark_path(bool *needed, const char *path) {
   int i = 0;
   while (strcmp(source_files[i].path, path) != 0) i++; /* it is there */
   mark(needed, i);
 }
 
+/* What model.c names where sizes are open. */
+static void mark_planned(const emitted *used, bool *needed) {
+  static const char *const paths[] = {"compile/open/planned.c", "cpu_ops.h", "ir_desc.c",
+                                      "steps_table.c"};
+  for (size_t i = 0; i < COUNT(paths); i++) mark_path(needed, paths[i]);
+  for (int i = 0; i < IR_OP_COUNT; i++) {
+    if (!used->ops[i]) continue;
+    mark_function(needed, "rule_", op_table[i].name);
+    mark_function(needed, "view_", op_table[i].name);
+    mark_function(needed, "cpu_", op_table[i].name);
+  }
+}
+
 /* What model.c and the caller name of the runtime. */
 static void mark_all(const emitted *used, const compile_options *o, bool *needed) {
+  if (used->ops[IR_OP_COPY]) mark_planned(used, needed);
   mark_path(needed, "compile/runtime/core.c");
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");

@@ -20,7 +20,7 @@ from embed import bytes_of, without_comments
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 DEFINED = re.compile(r"^(?:[A-Za-z_][\w \*]*[ \*])?(\w+)\([^;{}]*\) \{", re.M)
 KERNEL_DEFINED = re.compile(r"^const kernel_desc (kernel_\w+) = \{", re.M)
-KERNEL_RECORDED = re.compile(r"\bcpu_launch\(\w+, (\w+)")
+KERNEL_RECORDED = re.compile(r"\bcpu_launch\([^,]+,\s*(\w+)")
 KERNEL_DECLARED = re.compile(r"^KERNEL\((\w+), (\w+)\);", re.M)
 TYPE = re.compile(r"^typedef (struct|union|enum) \w+ \{(.*?)\n?\} (\w+);", re.M | re.S)
 # Of a header: what is compiled into those that include it.

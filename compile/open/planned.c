@@ -76,6 +76,7 @@ static clave_status create_plans(model *m) {
   l->cpu.info = (backend_info){
       .kind = "cpu", .compute_units = (uint32_t)m->kernel.n_threads, .alignment = MODEL_ALIGNMENT};
   l->x = *code->x;
+  l->x.copy_instruction = (ir_instruction){.op_type = IR_OP_COPY, .op = &l->x.copy, .name = ""};
   l->x.devices = (device_set){.backends = {&l->cpu}, .count = 1};
   l->values = calloc((size_t)p->ir.values.count + 1, sizeof *l->values);
   l->now = calloc((size_t)slot_count(p) + 1, sizeof *l->now);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "compile/bare.h"
+#include "compile/carry_library.h"
 #include "compile/emit.h"
 #include "compile/kernel_folder.h"
 #include "compile/library.h"
@@ -229,7 +230,9 @@ static void mark_all(const emitted *used, const compile_options *o, bool *needed
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
   if (!o->bare) mark_path(needed, "compile/runtime/written.c");
   if (!o->library) mark_path(needed, "compile/runtime/start.c");
-  if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
+  if (o->library && !o->bare)
+    mark_path(needed,
+              used->ops[IR_OP_COPY] ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used->kernels[i]) mark(needed, kernel_infos[i].source);
   if (used->packed.n) mark_path(needed, "backend/cpu/kernels/features.c");
@@ -317,18 +320,36 @@ static clave_status write_text(project *k, const compile_plan *plan, const compi
   return st;
 }
 
+static clave_status open_header(const compile_plan *k, const compile_options *o, text *to) {
+  return carry_library_header(k->prog, o, to);
+}
+
+static clave_status open_source(const compile_plan *k, const compile_options *o, text *to) {
+  (void)k;
+  return carry_library_source(o, to);
+}
+
+typedef struct library_form {
+  library_writer header, source;
+} library_form;
+
+static library_form form_of(const compile_plan *k, const compile_options *o) {
+  if (o->bare) return (library_form){bare_write_header, bare_write_source};
+  if (!k->p) return (library_form){open_header, open_source};
+  return (library_form){library_write_header, library_write_source};
+}
+
 static clave_status write_library(project *k, const compile_plan *plan, const compile_options *o) {
   text header = {0};
   if (!o->library) return NULL;
+  const library_form form = form_of(plan, o);
   text_printf(&header, "%s.h", o->library);
   clave_status st = text_status(&header);
-  if (!st)
-    st = write_text(k, plan, o, o->bare ? bare_write_header : library_write_header, header.data);
+  if (!st) st = write_text(k, plan, o, form.header, header.data);
   text_free(&header);
   if (st) return st;
-  if (!o->bare) return write_text(k, plan, o, library_write_source, "library.c");
-  TRY(write_text(k, plan, o, bare_write_source, "bare.c"));
-  return write_text(k, plan, o, bare_write_names, NAMES);
+  TRY(write_text(k, plan, o, form.source, o->bare ? "bare.c" : "library.c"));
+  return o->bare ? write_text(k, plan, o, bare_write_names, NAMES) : NULL;
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {

@@ -292,10 +292,7 @@ def test_bad_arguments(tmp_path, args, code, says):
     assert says in line
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--arena static", "--bare", "--threads 2", "--threads 0", "--kernel-dir .", "--packed-only", "--march native"],
-)
+@pytest.mark.parametrize("option", ["--arena static", "--bare", "--packed-only"])
 def test_what_wants_fixed_sizes_says_so(tmp_path, option):
     """By its name, with the cure."""
     line, notes = bad(tmp_path, MNIST, "-o", tmp_path / "m.o", *option.split())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from compiled import ROOT, SAN, Builder, command, emit, run, same_bits
 from test_carried import MNIST, TINYLM, Gram, Products, Sequence, Window, call, images
-from test_models import Loop, Net, Nonzero, Pick, noise, saved
+from test_models import Loop, Net, Nonzero, Pick, Steps, noise, saved
 from test_shared import Library
 
 import clave
@@ -147,6 +147,25 @@ def test_one_size_is_fixed(builder, tmp_path):
 
 
 @pytest.mark.by_turn(5)
+def test_a_number_is_fixed(builder, tmp_path):
+    """And no thread is there but the caller's."""
+    program = saved(tmp_path, Window(), noise(10, 2), 4, dynamic_shapes={"x": {0: DYNAMIC}, "n": DYNAMIC})
+    exe = builder.build(emit(program, tmp_path / "c", "--dim", "n=5", "--threads", "0"))
+    assert "-lpthread" not in (tmp_path / "c/Makefile").read_text() and "input 1" not in call(exe, "--help").stdout
+    session = clave.Session(str(program), device="cpu")
+    for n in (10, 5, 31):
+        want = [np.asarray(w) for w in session.run(noise(n, 2), 5)]
+        assert all(same_bits(a, b) for a, b in zip(run(exe, (noise(n, 2),), want, env={}), want, strict=True))
+
+
+@pytest.mark.by_turn(5)
+def test_its_own_steps(tmp_path):
+    """Kernels of elementwise steps have those of the program alone."""
+    program = saved(tmp_path, Steps(), noise(7), torch.arange(7), dynamic_shapes=({0: DYNAMIC}, {0: DYNAMIC}))
+    compare(Builder("gcc", ("-O0",)), program, [(noise(n), torch.arange(n)) for n in (7, 2, 100)])
+
+
+@pytest.mark.by_turn(5)
 def test_an_index_out_of_range(builder, tmp_path):
     """The node's name; the run before and the one behind it are good."""
     program = saved(tmp_path, Pick(), torch.tensor([3, 0]), dynamic_shapes=({0: DYNAMIC},))
@@ -154,7 +173,7 @@ def test_an_index_out_of_range(builder, tmp_path):
     np.array([1, 9, 2]).tofile(tmp_path / "i.bin")
     r = call(tmp_path / "c/model", tmp_path / "i.bin", tmp_path / "o.bin", env={})
     assert r.returncode == 1 and not (tmp_path / "o.bin").exists()
-    assert r.stderr == "model: index 9 out of range [-7, 6]; node 0 (index_select, embedding)\n"
+    assert r.stderr == "model: index 9 out of range [0, 6]; node 0 (index_select, embedding)\n"
 
 
 @pytest.mark.by_turn(5)
@@ -170,7 +189,7 @@ def test_a_number_that_is_a_float(builder, tmp_path):
         check(exe, session, (noise(n, 4), scale))
     noise(9, 4).numpy().tofile(tmp_path / "x.bin")
     r = call(exe, tmp_path / "x.bin", 0.5, tmp_path / "o", tmp_path / "p", env={})
-    assert r.returncode == 1 and "x.bin: size 'n' is 9, not from 1 to 8" in r.stderr
+    assert r.returncode == 1 and "x.bin: size 'batch' is 9, not from 1 to 8" in r.stderr
 
 
 def test_what_is_carried_says_why(tmp_path):

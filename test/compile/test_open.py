@@ -52,7 +52,8 @@ class Rows(torch.nn.Module):
 
 
 class Images(torch.nn.Module):
-    """Convolutions whose variants depend on sizes: 3 x 3 with many channels, pointwise, with strides, depthwise."""
+    """Of a transposed image, which is copied, convolutions whose variants depend on sizes: 3 x 3 with many channels,
+    pointwise, with strides, depthwise."""
 
     def __init__(self):
         super().__init__()
@@ -62,7 +63,7 @@ class Images(torch.nn.Module):
         self.pointwise = torch.nn.Conv2d(32, 16, 1)
 
     def forward(self, x):
-        x = torch.relu(self.many(torch.relu(self.first(x))) + 1)
+        x = torch.relu(self.many(torch.relu(self.first(x.mT))) + 1)
         x = torch.nn.functional.max_pool2d(x, 2)
         x = self.pointwise(torch.nn.functional.relu6(self.depthwise(x)))
         return torch.nn.functional.adaptive_avg_pool2d(x, 2).flatten(1).softmax(-1), x

@@ -144,6 +144,7 @@ static clave_status find_plan(plans *l) {
 
 /* ---------------------------------------------------------------- memory */
 
+/* place: of a pointer to memory, whose contents matter within a run alone. */
 static clave_status grow(void *place, size_t *have, size_t want) {
   void *p;
   memcpy(&p, place, sizeof p);

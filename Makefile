@@ -46,7 +46,7 @@ EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/includ
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
 CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c file_writer.c memory.c npy.c path.c process.c room.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
-MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c verify.c) \
+MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c tensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 # The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
@@ -74,9 +74,14 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend
 
 # What compiled programs are built of.
 COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
-  $(addprefix json/,json.h syntax.c writer.h writer.c)
-$(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(GEN)/steps.def
-	$(PYTHON) $< --out $@ --generated $(GEN)/steps.def $(COMPILED)
+  $(addprefix json/,json.h syntax.c writer.h writer.c) \
+  $(filter-out %/backend.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
+  $(addprefix interp/,arena.h arena.c executable.h interp.h plan_control.c plan_joined.c plan_op.c plan_part.c plan_storage.c planner.h planner.c scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \
+  serialize/program.h serialize/numbering.c
+COMPILED := $(filter-out base/tuning_%.c,$(COMPILED))
+COMPILED_GEN = $(addprefix $(GEN)/,steps.def ir.h ir_desc.c op_rules.h cpu_ops.h steps_table.c)
+$(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(COMPILED_GEN)
+	$(PYTHON) $< --out $@ $(COMPILED_GEN:%=--generated %) $(COMPILED)
 
 # ---- objects; the stamp rebuilds them when a flag changes
 FLAGS_STAMP = $(BUILD)/flags

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/kernel.h"
 #include "base/status.h"
@@ -35,6 +36,15 @@ typedef struct constant_form {
                              recording's is there that is the same but for `bytes` and `fill` */
 } constant_form;
 enum { MAX_FORMS = 2 };
+/* Whether a recording that asks for b without a `fill` may read a. */
+static inline bool constant_form_serves(const constant_form *a, const constant_form *b) {
+  return a->constant == b->constant && a->kind == b->kind &&
+         memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
+}
+/* Whether they are one form: all but `fill`. */
+static inline bool constant_forms_equal(const constant_form *a, const constant_form *b) {
+  return a->bytes == b->bytes && constant_form_serves(a, b);
+}
 
 /* How the operands of a Matmul are rounded before they are multiplied. */
 typedef enum rounding {

@@ -261,9 +261,10 @@ const command compile_command = {
         "It runs as `BIN INPUT... OUTPUT...`, each a .npy or .safetensors file, or one of raw "
         "little-endian\nelements; its --help lists them. With a language model it takes the "
         "options of clave generate "
-        "(`BIN --prompt TEXT`).\nWhere all sizes are fixed and the target is c, it is written out "
-        "as C; else it carries "
-        "the\nruntime. CC names the C compiler (default: cc).\n",
+        "(`BIN --prompt TEXT`).\nWith the target c one method is written out as C, but where sizes "
+        "are open "
+        "and data, branches or\nloops decide; else it carries the runtime. CC names the C compiler "
+        "(default: cc).\n",
     .flags = compile_flags,
     .n_flags = LENGTH(compile_flags),
     .arguments_size = sizeof(compile_arguments),

@@ -228,7 +228,8 @@ static clave_status save_binaries(const void *b, const char *path) {
 
 static bool is_needed(const char *path) {
   return strncmp(path, "compile/carried/", 16) == 0 ||
-         strcmp(path, "compile/runtime/expected.h") == 0;
+         strcmp(path, "compile/runtime/expected.h") == 0 ||
+         strcmp(path, "compile/runtime/tensors.h") == 0;
 }
 
 static clave_status write_headers(project *k) {

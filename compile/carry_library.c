@@ -1,4 +1,4 @@
-/* The functions of a shared library that carries its program. */
+/* The functions of a shared library of open sizes, of several methods, or of text. */
 #include "compile/carry_library.h"
 
 #include <ctype.h>
@@ -112,16 +112,19 @@ static const char lifetime[] =
     "/* A model runs in one thread at a time; several are independent of each other, and may run\n"
     " * in threads of their own. A forked process makes its own. */\n"
     "typedef struct @_model @_model;\n"
-    "/* n_threads: with the caller; 0: CLAVE_THREADS, else as many as there are CPUs. note: is "
-    "told\n"
-    " * what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no memory. What "
-    "else\n"
-    " * is wrong @_error says, and each run is that error, then. */\n"
+    "/* note: is told what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no\n"
+    " * memory. What else is wrong @_error says, and each run is that error, then. */\n"
     "COMPILED_API @_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void "
     "*ctx);\n"
     "COMPILED_API void @_destroy(@_model *m); /* takes NULL */\n"
     "/* Of the last call that was not 0; \"\": there was none since. Until the next call. */\n"
     "COMPILED_API const char *@_error(const @_model *m);\n";
+
+/* Ahead of lifetime. */
+static void describe_threads(const compile_options *o, text *to) {
+  text_printf(to, "/* n_threads of %s_create: with the caller; 0: %s. */\n", o->library,
+              library_threads(o));
+}
 
 static const char opencl_device[] =
     "/* It runs on the OpenCL device that CLAVE_DEVICE chooses (opencl, opencl:N, opencl:TEXT)\n"
@@ -170,6 +173,7 @@ clave_status carry_library_header(const program *p, const compile_options *o, te
   library_begin_header(n, to);
   put(to, n, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
   if (o->is_opencl) put(to, n, opencl_device);
+  describe_threads(o, to);
   put(to, n, lifetime);
   if (o->text) {
     put(to, n, text_functions);
@@ -197,7 +201,7 @@ static const char common_source[] =
 
 static const char tensors_source[] =
     "int @_run(@_model *m, const char *method, const @_tensor *inputs, @_tensor *outputs) {\n"
-    "  return carried_tensors_run(m, method, inputs, outputs);\n}\n";
+    "  return model_tensors_run(m, method, inputs, outputs);\n}\n";
 
 static const char text_source[] =
     "int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn piece, void "
@@ -209,8 +213,10 @@ static const char text_source[] =
 clave_status carry_library_source(const compile_options *o, text *to) {
   const char *n = o->library;
   put(to, n, "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
-  put(to, n, "#include \"compile/carried/library.h\"\n\n");
-  text_printf(to, "#define CARRIED(what) carried_%s_##what\n\n", o->text ? "text" : "tensors");
+  put(to, n,
+      o->text ? "#include \"compile/carried/library.h\"\n\n#define CARRIED(what) carried_text_"
+              : "#include \"compile/runtime/tensors.h\"\n\n#define CARRIED(what) model_tensors_");
+  put(to, n, "##what\n\n");
   put(to, n, common_source);
   put(to, n, o->text ? text_source : tensors_source);
   if (o->verify) put(to, n, "int @_verify(@_model *m) { return CARRIED(verify)(m); }\n");

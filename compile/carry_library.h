@@ -1,8 +1,9 @@
 #ifndef COMPILE_CARRY_LIBRARY_H
 #define COMPILE_CARRY_LIBRARY_H
-/* The functions of a shared library that carries its program, over compile/carried/library.h:
+/* The functions of a shared library whose callers choose sizes and methods, over
+ * compile/runtime/tensors.h, or that carries a language model, over compile/carried/library.h:
  * NAME.h and library.c. */
-#include "compile/project.h"
+#include "compile/plan.h"
 
 clave_status carry_library_header(const program *p, const compile_options *o,
                                   text *to) STATUS_CHECK;

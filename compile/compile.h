@@ -2,7 +2,8 @@
 #define COMPILE_COMPILE_H
 /* Programs as executables, built by the system's compiler, in one of two forms. Written out: a
  * method's schedule for fixed sizes on the CPU backend, printed as C, with the sources of the
- * kernels that it runs. Carried: the program as it is, linked with the library. */
+ * kernels that it runs; or, for open sizes, its instructions, with the sources that make schedules
+ * of them. Carried: the program as it is, linked with the library. */
 #include "backend/backend.h"
 #include "base/tuning.h"
 #include "serialize/program.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compile/emit_open.h"
 #include "compile/emitter.h"
 #include "compile/fields.h"
 #include "compile/packed.h"
@@ -18,22 +19,34 @@ static void write_dims(const tensor *t, text *to) {
   text_puts(to, t->rank ? "}" : "0}");
 }
 
-/* An argument's tensor or scalar. Scalar inputs are fixed, so none is listed. */
-static bool is_listed(const ir_argument *a, bool is_input) {
-  return a->tensor != IR_NONE || !is_input;
+/* An argument's tensor or scalar. Scalar inputs that are fixed are none. */
+static bool is_listed(const emitter *e, const ir_argument *a, bool is_input) {
+  return !is_input || plan_has_input(e->k, a);
 }
 
-static void write_argument(const emitter *e, const ir_argument *a, text *to) {
+/* Open dimensions as model_argument has them. */
+static tensor type_of(const emitter *e, const ir_argument *a) {
+  const program *prog = e->k->prog;
   tensor t = {0};
   unsigned char bytes[8];
   if (a->tensor == IR_NONE) {
-    scalar_to_bytes(&e->p->values[a->value], &t, bytes);
-  } else {
-    t = e->p->types[a->tensor];
+    const scalar_value v = {.type = prog->ir.values.items[a->value].type};
+    scalar_to_bytes(&v, &t, bytes);
+    return t;
   }
+  if (e->p) return e->p->types[a->tensor];
+  const ir_int_or_vids *shape = &prog->ir.tensors.items[a->tensor].shape;
+  t = prog->types[a->tensor];
+  for (uint32_t i = 0; i < shape->count; i++) t.dims[i] = plan_dim(e->k, &shape->items[i]);
+  return t;
+}
+
+static void write_argument(const emitter *e, const ir_argument *a, bool is_input, text *to) {
+  const tensor t = type_of(e, a);
   text_puts(to, "  {.name = ");
   write_string(to, a->name);
   text_printf(to, ", .type = DTYPE_%s, ", dtype_name(t.type));
+  if (a->tensor == IR_NONE && is_input) text_puts(to, ".is_scalar = true, ");
   write_dims(&t, to);
   text_puts(to, "},\n");
 }
@@ -74,20 +87,29 @@ static clave_status write_place(const emitter *e, const ir_argument *a, text *to
   return NULL;
 }
 
-/* inputs[] and input_places[], or those of outputs. */
-static clave_status write_arguments(const emitter *e, const char *what, const ir_arguments *all,
-                                    bool is_input, text *to) {
+/* inputs[], or outputs[]. */
+static void write_arguments(const emitter *e, const char *what, const ir_arguments *all,
+                            bool is_input, text *to) {
   bool is_empty = true;
   text_printf(to, "static const model_argument %ss[] = {\n", what);
   for (uint32_t i = 0; i < all->count; i++) {
-    if (!is_listed(&all->items[i], is_input)) continue;
-    write_argument(e, &all->items[i], to);
+    if (!is_listed(e, &all->items[i], is_input)) continue;
+    write_argument(e, &all->items[i], is_input, to);
     is_empty = false;
   }
-  text_printf(to, "%s};\nstatic const model_place %s_places[] = {\n", is_empty ? "  {0}\n" : "",
-              what);
-  for (uint32_t i = 0; i < all->count; i++)
-    if (is_listed(&all->items[i], is_input)) TRY(write_place(e, &all->items[i], to));
+  text_puts(to, is_empty ? "  {0}\n};\n" : "};\n");
+}
+
+/* input_places[], or those of outputs. */
+static clave_status write_argument_places(const emitter *e, const char *what,
+                                          const ir_arguments *all, bool is_input, text *to) {
+  bool is_empty = true;
+  text_printf(to, "static const model_place %s_places[] = {\n", what);
+  for (uint32_t i = 0; i < all->count; i++) {
+    if (!is_listed(e, &all->items[i], is_input)) continue;
+    TRY(write_place(e, &all->items[i], to));
+    is_empty = false;
+  }
   text_puts(to, is_empty ? "  {0}\n};\n\n" : "};\n\n");
   return NULL;
 }
@@ -126,6 +148,7 @@ static void write_head(const emitter *e, text *to) {
       is_first = !e->used->kernels[j] || kernel_infos[j].header != kernel_infos[i].header;
     if (is_first) text_printf(to, "#include \"%s\"\n", source_files[kernel_infos[i].header].path);
   }
+  if (!e->p) emit_open_head(to);
   if (e->used->packed.n) text_puts(to, "#include \"backend/cpu/kernels/features.h\"\n");
   text_puts(to, "\nextern const unsigned char model_weights[];\n");
   if (e->used->packed.n) text_puts(to, "extern const unsigned char model_forms[];\n");
@@ -193,8 +216,9 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
   if (e->kept) write_tests(e, to);
   if (o->static_memory) write_memory(e, to);
-  text_puts(to, "static const model_method method = {\n    .name = ");
+  text_puts(to, "static const model_method the_method = {\n    .name = ");
   write_string(to, m->name);
+  if (!e->p) text_printf(to, ",\n    .sizes = sizes,\n    .n_sizes = %" PRIu32, e->k->n_open);
   text_printf(to,
               ",\n    .inputs = inputs,\n    .outputs = outputs,\n    .n_inputs = %u,\n"
               "    .n_outputs = %u,\n};\n\n"
@@ -202,8 +226,7 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
               compiled_inputs(e->k), m->outputs.count);
   write_string(to, o->name);
   text_printf(to,
-              ", .device = \"cpu\", .methods = &method, .n_methods = 1, .n_threads = %d%s},\n"
-              "    .inputs = input_places,\n    .outputs = output_places,\n"
+              ", .device = \"cpu\", .methods = &the_method, .n_methods = 1, .n_threads = %d%s},\n"
               "    .states = states,\n    .n_states = %u,\n"
               "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
               "    .n_rebased = %d,\n",
@@ -216,6 +239,8 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
                 "    .level = cpu_level_name,\n",
                 e->used->packed.n);
   write_means(o, to);
+  text_puts(to, e->p ? "    .inputs = input_places,\n    .outputs = output_places,\n"
+                     : "    .planner = &model_open_sizes,\n    .planned = &open_code,\n");
   text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }
 
@@ -233,8 +258,10 @@ static clave_status write_file(const emitter *e, const compile_options *o, text 
   const ir_method *m = e->k->g->method;
   write_head(e, to);
   write_needs(e, to);
-  TRY(write_arguments(e, "input", &m->inputs, true, to));
-  TRY(write_arguments(e, "output", &m->outputs, false, to));
+  write_arguments(e, "input", &m->inputs, true, to);
+  write_arguments(e, "output", &m->outputs, false, to);
+  if (e->p) TRY(write_argument_places(e, "input", &m->inputs, true, to));
+  if (e->p) TRY(write_argument_places(e, "output", &m->outputs, false, to));
   TRY(write_states(e, to));
   write_packed(e, to);
   write_function("pack_forms", &e->pack, to);
@@ -247,8 +274,16 @@ static clave_status write_file(const emitter *e, const compile_options *o, text 
   return text_status(to);
 }
 
+/* Its parts are written first, since they decide what it includes. */
+static clave_status emit_open(emitter *e, const compile_options *o, text *to) {
+  emit_open_tables(e->k, e->used, &e->functions);
+  e->used->memory_bytes = memory_bytes(e);
+  return write_file(e, o, to);
+}
+
 static clave_status emit_all(emitter *e, const compile_options *o, text *to) {
   const schedule *p = e->p;
+  if (!p) return emit_open(e, o, to);
   const uint32_t n = slot_count(e->k->prog);
   e->now = malloc(((size_t)n + 1) * sizeof *e->now);
   if (!e->now) return status_no_memory();

@@ -6,6 +6,7 @@
 
 typedef struct emitted {
   bool *kernels;                         /* owned (n_kernel_infos): those that are called */
+  bool ops[IR_OP_COUNT];                 /* of open sizes: those that are planned */
   uint64_t float_steps[2], int_steps[2]; /* kinds of elementwise steps, as bits */
   bool *constants;                       /* owned (n_slots): those that are read as they are */
   packed_list packed;                    /* forms that lie in the program */

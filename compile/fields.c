@@ -51,7 +51,7 @@ static double read_float(const void *p, size_t size) {
   return wide;
 }
 
-static void write_int(text *to, int64_t v) {
+void write_int(text *to, int64_t v) {
   if (v == INT64_MIN) {
     text_puts(to, "INT64_MIN");
   } else {
@@ -60,7 +60,7 @@ static void write_int(text *to, int64_t v) {
 }
 
 /* The host's locale may write the point otherwise. */
-static void write_float(text *to, double v) {
+void write_float(text *to, double v) {
   char digits[40];
   if (isnan(v)) {
     text_puts(to, "NAN");

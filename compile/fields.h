@@ -13,6 +13,8 @@ typedef struct pointer_writer {
 
 /* "{.x = 1, .dims = {2, 3}}": designated, without what is 0; floats as they are read again. */
 void write_struct(text *to, const struct_info *s, const void *data, const pointer_writer *w);
+void write_int(text *to, int64_t v);
+void write_float(text *to, double v); /* as it is read again */
 /* A string literal; other bytes than plain ASCII as escapes. */
 void write_string(text *to, const char *s);
 

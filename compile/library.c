@@ -69,6 +69,12 @@ static void write_run(const compile_plan *k, const char *name, text *to) {
   text_free(&m);
 }
 
+const char *library_threads(const compile_options *o) {
+  return o->n_threads < 0   ? "one, which any number is here"
+         : o->n_threads > 0 ? "as it was compiled"
+                            : "CLAVE_THREADS, else as many as there are CPUs";
+}
+
 clave_status library_write_header(const compile_plan *k, const compile_options *o, text *to) {
   const char *n = o->library;
   library_begin_header(n, to);
@@ -82,9 +88,7 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
               "/* n_threads: with the caller; 0: %s. NULL: no memory%s. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"
               "COMPILED_API void %s_destroy(%s_model *m); /* takes NULL */\n",
-              o->n_threads < 0   ? "one, which any number is here"
-              : o->n_threads > 0 ? "as it was compiled"
-                                 : "CLAVE_THREADS, else as many as there are CPUs",
+              library_threads(o),
               o->packed_only ? ", or the weights are packed for other processors" : "", n, n, n, n);
   library_describe_run(k, to);
   text_puts(

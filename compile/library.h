@@ -8,6 +8,8 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
 clave_status library_write_source(const compile_plan *k, const compile_options *o,
                                   text *to) STATUS_CHECK;
 
+/* What n_threads of NAME_create is where it is 0. */
+const char *library_threads(const compile_options *o);
 /* Of NAME_verify. */
 extern const char library_verify_comment[];
 /* Parts of a header: up to its declarations; a comment with the tensors of NAME_run, not ended; the

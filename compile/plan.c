@@ -6,6 +6,7 @@
 
 #include "backend/cpu/recorded.h"
 #include "base/file.h"
+#include "compile/runtime/info.h"
 #include "interp/scalar.h"
 #include "interp/schedule_cache.h"
 
@@ -32,14 +33,30 @@ const compile_dim *plan_find_dim(const compile_options *o, const char *name) {
   return NULL;
 }
 
+/* Whether all that is asked for goes with sizes that are planned when they come: static memory has
+ * the size of a plan, and what was tuned or packed is for the sizes that it was measured with. */
+static bool may_be_open(const program *p, const compile_options *o) {
+  return !o->bare && !o->static_memory && !o->packed_only && !o->tuning && !p->n_forms;
+}
+
+static bool is_open(const compile_plan *k, uint32_t vid) {
+  for (uint32_t i = 0; i < k->n_open; i++)
+    if (k->open[i] == vid) return true;
+  return false;
+}
+
 /* what: of whom it is the size, or that it is a scalar input. */
-static clave_status fix_size(const program *p, const compile_options *o, uint32_t vid,
-                             const char *what, const ir_argument *a, scalar_value *values) {
+static clave_status fix_size(compile_plan *k, const compile_options *o, uint32_t vid,
+                             const char *what, const ir_argument *a) {
+  const program *p = k->prog;
   const ir_value *v = &p->ir.values.items[vid];
   const compile_dim *d = plan_find_dim(o, v->name);
-  if (values[vid].known) return NULL;
-  if (!d) return UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, a->name, v->name);
-  return scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, v->name);
+  if (k->sizes[vid].known) return NULL;
+  if (d) return scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, k->sizes, v->name);
+  if (!k->why)
+    k->why = UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, a->name, v->name);
+  if (a->tensor != IR_NONE && !is_open(k, vid)) k->open[k->n_open++] = vid;
+  return NULL;
 }
 
 /* State has its largest size, as in a session that nobody resized. */
@@ -55,20 +72,21 @@ static void set_state_sizes(const program *p, scalar_value *values) {
   }
 }
 
-static clave_status fix_scalar(const program *p, const compile_options *o, const ir_argument *a,
-                               scalar_value *values) {
-  if (p->ir.values.items[a->value].type == IR_VALUE_TYPE_FLOAT)
+static clave_status fix_scalar(compile_plan *k, const compile_options *o, const ir_argument *a) {
+  if (k->prog->ir.values.items[a->value].type != IR_VALUE_TYPE_FLOAT)
+    return fix_size(k, o, a->value, "scalar input", a);
+  if (plan_find_dim(o, k->prog->ir.values.items[a->value].name))
     return UNSUPPORTED("scalar input '%s' is a float", a->name);
-  return fix_size(p, o, a->value, "scalar input", a, values);
+  if (!k->why) k->why = UNSUPPORTED("scalar input '%s' is a float", a->name);
+  return NULL;
 }
 
-static clave_status fix_input(const program *p, const compile_options *o, const ir_argument *a,
-                              scalar_value *values) {
-  if (a->tensor == IR_NONE) return fix_scalar(p, o, a, values);
-  const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
-  for (uint32_t k = 0; k < shape->count; k++)
-    if (shape->items[k].vid != IR_NONE)
-      TRY(fix_size(p, o, shape->items[k].vid, "a size of input", a, values));
+static clave_status fix_input(compile_plan *k, const compile_options *o, const ir_argument *a) {
+  if (a->tensor == IR_NONE) return fix_scalar(k, o, a);
+  const ir_int_or_vids *shape = &k->prog->ir.tensors.items[a->tensor].shape;
+  for (uint32_t i = 0; i < shape->count; i++)
+    if (shape->items[i].vid != IR_NONE)
+      TRY(fix_size(k, o, shape->items[i].vid, "a size of input", a));
   return NULL;
 }
 
@@ -104,19 +122,32 @@ static clave_status check_dim(const program *p, const ir_method *m, const char *
   return INVALID("method '%s' has no open size and no scalar input '%s'", m->name, name);
 }
 
-static clave_status fix_sizes(const program *p, const compile_options *o, scalar_value *values) {
+static clave_status fix_sizes(compile_plan *k, const compile_options *o) {
+  const program *p = k->prog;
   const ir_method *m = &p->ir.methods.items[o->method];
   for (uint32_t i = 0; i < o->n_dims; i++) TRY(check_dim(p, m, o->dims[i].name));
-  set_state_sizes(p, values);
-  for (uint32_t i = 0; i < m->inputs.count; i++) TRY(fix_input(p, o, &m->inputs.items[i], values));
+  set_state_sizes(p, k->sizes);
+  for (uint32_t i = 0; i < m->inputs.count; i++) TRY(fix_input(k, o, &m->inputs.items[i]));
   return NULL;
+}
+
+bool plan_has_input(const compile_plan *k, const ir_argument *a) {
+  return a->tensor != IR_NONE || !k->sizes[a->value].known;
 }
 
 uint32_t compiled_inputs(const compile_plan *k) {
   const ir_arguments *all = &k->g->method->inputs;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < all->count; i++) n += all->items[i].tensor != IR_NONE;
+  for (uint32_t i = 0; i < all->count; i++) n += plan_has_input(k, &all->items[i]);
   return n;
+}
+
+int64_t plan_dim(const compile_plan *k, const ir_int_or_vid *d) {
+  if (d->vid == IR_NONE) return d->literal;
+  if (k->sizes[d->vid].known) return k->sizes[d->vid].i;
+  for (uint32_t i = 0; i < k->n_open; i++)
+    if (k->open[i] == d->vid) return model_open_dim((int)i);
+  return MODEL_FOLLOWS;
 }
 
 /* ---------------------------------------------------------------- the schedule */
@@ -133,10 +164,24 @@ static clave_status check_schedule(const compile_plan *k) {
   return NULL;
 }
 
+/* Bodies, and data that decides sizes, are planned in the midst of a run. */
+static clave_status check_open(const compile_plan *k) {
+  for (uint32_t i = 0; i < k->g->n; i++)
+    if (op_table[k->g->instructions[i].op_type].is_control)
+      return while_in_node(
+          UNSUPPORTED("%s, and what it decides is not known before a run", status_message(k->why)),
+          k->g, i);
+  return NULL;
+}
+
 static clave_status find_plan(compile_plan *k, const compile_options *o) {
-  k->sizes = calloc((size_t)k->prog->ir.values.count + 1, sizeof *k->sizes);
-  if (!k->sizes) return status_no_memory();
-  TRY(fix_sizes(k->prog, o, k->sizes));
+  const size_t n = (size_t)k->prog->ir.values.count + 1;
+  k->sizes = calloc(n, sizeof *k->sizes);
+  k->open = calloc(n, sizeof *k->open);
+  if (!k->sizes || !k->open) return status_no_memory();
+  TRY(fix_sizes(k, o));
+  if (k->why && may_be_open(k->prog, o)) return check_open(k);
+  if (k->why) return UNSUPPORTED("%s", status_message(k->why));
   TRY(schedule_find(k->x, k->method, k->sizes, false, &k->p));
   return check_schedule(k);
 }
@@ -182,6 +227,27 @@ static clave_status place_block(compile_plan *k, uint32_t i, const size_t *first
   return NULL;
 }
 
+/* Of open sizes: the constants that instructions read; of encoded ones that are decoded once, that
+ * result, which the planner takes for a constant. */
+static clave_status place_operands(compile_plan *k, const ir_instruction *ins) {
+  const uint32_t out = first_slot(ins, true);
+  if (ins->op_type == IR_OP_DEQUANTIZE && is_slot(k->prog, out, SLOT_TEMPORARY))
+    return place_constant(k, out);
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (is_slot(k->prog, i.o.tid, SLOT_CONSTANT)) TRY(place_constant(k, i.o.tid));
+  return NULL;
+}
+
+static clave_status place_open(compile_plan *k) {
+  const ir_state_updates *u = &k->g->method->updates;
+  for (uint32_t i = 0; i < k->g->n; i++) TRY(place_operands(k, &k->g->instructions[i]));
+  for (uint32_t i = 0; i < u->count; i++)
+    if (is_slot(k->prog, u->items[i].value, SLOT_CONSTANT))
+      TRY(place_constant(k, u->items[i].value));
+  for (uint32_t i = 0; i < k->prog->ir.n_state; i++) TRY(find_state_place(k, i));
+  return NULL;
+}
+
 static clave_status place_all(compile_plan *k, size_t *first) {
   const schedule *p = k->p;
   for (uint32_t c = 0; c < p->n_chunks[0]; c++)
@@ -192,15 +258,15 @@ static clave_status place_all(compile_plan *k, size_t *first) {
 }
 
 static clave_status find_places(compile_plan *k) {
-  size_t *first = calloc((size_t)k->p->n_chunks[0] + 1, sizeof *first);
+  size_t *first = calloc((size_t)(k->p ? k->p->n_chunks[0] : 0) + 1, sizeof *first);
   const uint32_t n = slot_count(k->prog);
-  k->place = calloc((size_t)k->p->n_blocks + 1, sizeof *k->place);
+  k->place = calloc((size_t)(k->p ? k->p->n_blocks : 0) + 1, sizeof *k->place);
   k->slot_place = calloc((size_t)n + 1, sizeof *k->slot_place);
   k->weights = calloc((size_t)n + 1, sizeof *k->weights);
   for (uint32_t i = 0; k->slot_place && i < n; i++) k->slot_place[i] = NO_PLACE;
   const bool is_good = first && k->place && k->slot_place && k->weights;
   clave_status st = is_good ? NULL : status_no_memory();
-  if (!st) st = place_all(k, first);
+  if (!st) st = k->p ? place_all(k, first) : place_open(k);
   free(first);
   return st;
 }
@@ -274,6 +340,8 @@ void plan_destroy(compile_plan *k) {
   program_drop_forms(&k->made);
   free(k->made.forms);
   free(k->sizes);
+  free(k->open);
+  status_free(k->why);
   free(k->place);
   free(k->slot_place);
   free(k->weights);

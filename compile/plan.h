@@ -1,7 +1,7 @@
 #ifndef COMPILE_PLAN_H
 #define COMPILE_PLAN_H
 /* A method as it is printed: its schedule for fixed sizes on the CPU backend, and where in the
- * compiled program's memory its blocks lie. */
+ * compiled program's memory its blocks lie; or, where sizes are open, its instructions alone. */
 #include "base/file.h"
 #include "compile/compile.h"
 #include "interp/executable.h"
@@ -15,14 +15,18 @@ typedef struct compile_plan {
   backend *cpu;              /* owned */
   executable *x;             /* owned */
   constant_store *constants; /* owned */
-  schedule *p;               /* held */
+  schedule *p;               /* held; NULL: sizes are open */
   size_t *place; /* owned, by block: bytes from where the arena begins; of rebased ones a number */
   size_t *slot_place; /* owned, by slot: bytes from where the weights, or the state, begin */
   uint32_t *weights;  /* owned (n_weights): slots of constants, in the order of their bytes */
   uint32_t n_weights;
   size_t arena_bytes, weight_bytes, state_bytes;
-  scalar_value *sizes; /* owned (n_values): what decides the schedule */
-  program made;        /* owned: its forms alone, which were packed for it */
+  scalar_value
+      *sizes;     /* owned (n_values): what decides the schedule; of open ones, what is fixed */
+  uint32_t *open; /* owned (n_open): Vids of the sizes that the inputs decide, each once */
+  uint32_t n_open;
+  clave_status why; /* owned: the first that is open, in words; NULL: all are fixed */
+  program made;     /* owned: its forms alone, which were packed for it */
   int n_rebased;
 } compile_plan;
 
@@ -53,8 +57,11 @@ size_t plan_aligned(size_t bytes);
 /* The scratch memory of a recording's commands, one after the other, on one thread; level: as
  * cpu_command_scratch has it. */
 size_t plan_scratch(const recording *r, const char *level);
-/* How many inputs a compiled program has: scalar ones are fixed. */
-uint32_t compiled_inputs(const compile_plan *k);
+/* Whether an input is one of the compiled program's: not a scalar that is fixed. */
+bool plan_has_input(const compile_plan *k, const ir_argument *a);
+uint32_t compiled_inputs(const compile_plan *k); /* how many */
+/* A dimension of an argument as model_argument has it. */
+int64_t plan_dim(const compile_plan *k, const ir_int_or_vid *d);
 /* Whether the method is one of those that are compiled. */
 bool plan_has_method(const compile_options *o, uint32_t number);
 /* What fixes the size, or scalar input, of that name; NULL: nothing does. */

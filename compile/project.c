@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "compile/bare.h"
+#include "compile/carry_library.h"
 #include "compile/emit.h"
 #include "compile/kernel_folder.h"
 #include "compile/library.h"
@@ -193,20 +194,45 @@ static void mark(bool *needed, int file) {
   for (int i = 0; i < source_files[file].n_needs; i++) mark(needed, source_files[file].needs[i]);
 }
 
+/* What defines a function, if there is one. */
+static void mark_function(bool *needed, const char *begin, const char *end) {
+  char name[96];
+  (void)snprintf(name, sizeof name, "%s%s", begin, end);
+  for (int i = 0; i < n_source_files; i++)
+    for (int k = 0; k < source_files[i].n_names; k++)
+      if (strcmp(source_files[i].names[k], name) == 0) mark(needed, i);
+}
+
 static void mark_path(bool *needed, const char *path) {
   int i = 0;
   while (strcmp(source_files[i].path, path) != 0) i++; /* it is there */
   mark(needed, i);
 }
 
+/* What model.c names where sizes are open. */
+static void mark_planned(const emitted *used, bool *needed) {
+  static const char *const paths[] = {"compile/open/planned.c", "cpu_ops.h", "ir_desc.c",
+                                      "steps_table.c"};
+  for (size_t i = 0; i < COUNT(paths); i++) mark_path(needed, paths[i]);
+  for (int i = 0; i < IR_OP_COUNT; i++) {
+    if (!used->ops[i]) continue;
+    mark_function(needed, "rule_", op_table[i].name);
+    mark_function(needed, "view_", op_table[i].name);
+    mark_function(needed, "cpu_", op_table[i].name);
+  }
+}
+
 /* What model.c and the caller name of the runtime. */
 static void mark_all(const emitted *used, const compile_options *o, bool *needed) {
+  if (used->ops[IR_OP_COPY]) mark_planned(used, needed);
   mark_path(needed, "compile/runtime/core.c");
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
   if (!o->bare) mark_path(needed, "compile/runtime/written.c");
   if (!o->library) mark_path(needed, "compile/runtime/start.c");
-  if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
+  if (o->library && !o->bare)
+    mark_path(needed,
+              used->ops[IR_OP_COPY] ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used->kernels[i]) mark(needed, kernel_infos[i].source);
   if (used->packed.n) mark_path(needed, "backend/cpu/kernels/features.c");
@@ -294,18 +320,36 @@ static clave_status write_text(project *k, const compile_plan *plan, const compi
   return st;
 }
 
+static clave_status open_header(const compile_plan *k, const compile_options *o, text *to) {
+  return carry_library_header(k->prog, o, to);
+}
+
+static clave_status open_source(const compile_plan *k, const compile_options *o, text *to) {
+  (void)k;
+  return carry_library_source(o, to);
+}
+
+typedef struct library_form {
+  library_writer header, source;
+} library_form;
+
+static library_form form_of(const compile_plan *k, const compile_options *o) {
+  if (o->bare) return (library_form){bare_write_header, bare_write_source};
+  if (!k->p) return (library_form){open_header, open_source};
+  return (library_form){library_write_header, library_write_source};
+}
+
 static clave_status write_library(project *k, const compile_plan *plan, const compile_options *o) {
   text header = {0};
   if (!o->library) return NULL;
+  const library_form form = form_of(plan, o);
   text_printf(&header, "%s.h", o->library);
   clave_status st = text_status(&header);
-  if (!st)
-    st = write_text(k, plan, o, o->bare ? bare_write_header : library_write_header, header.data);
+  if (!st) st = write_text(k, plan, o, form.header, header.data);
   text_free(&header);
   if (st) return st;
-  if (!o->bare) return write_text(k, plan, o, library_write_source, "library.c");
-  TRY(write_text(k, plan, o, bare_write_source, "bare.c"));
-  return write_text(k, plan, o, bare_write_names, NAMES);
+  TRY(write_text(k, plan, o, form.source, o->bare ? "bare.c" : "library.c"));
+  return o->bare ? write_text(k, plan, o, bare_write_names, NAMES) : NULL;
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {

@@ -1,8 +1,8 @@
 #ifndef CLAVE_COMPILE_H
 #define CLAVE_COMPILE_H
 /* Programs as executables that need neither clave nor a file beside them, built by the system's C
- * compiler: written out as C, where a method's sizes are fixed and it runs on the CPU, else linked
- * with the library, whose runtime they carry. docs/compile.md says when. */
+ * compiler: written out as C, where it is one method that runs on the CPU, else linked with the
+ * library, whose runtime they carry. docs/compile.md says when. */
 #include "clave.h"
 
 #ifdef __cplusplus

@@ -199,15 +199,6 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
 
 /* ---------------------------------------------------------------- forms */
 
-bool constant_form_serves(const constant_form *a, const constant_form *b) {
-  return a->constant == b->constant && a->kind == b->kind &&
-         memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
-}
-
-bool constant_forms_equal(const constant_form *a, const constant_form *b) {
-  return a->bytes == b->bytes && constant_form_serves(a, b);
-}
-
 static stored_form *find_form(const constant_store *c, const constant_form *f) {
   for (stored_form *s = c->forms; s; s = s->next)
     if (constant_forms_equal(&s->f, f)) return s;

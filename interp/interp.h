@@ -77,10 +77,6 @@ bool constant_store_has(const constant_store *c, uint32_t tid);
 uint64_t constant_store_bytes(const constant_store *c); /* of all, and of their forms */
 uint64_t constant_store_form_bytes(const constant_store *c);
 uint64_t constant_store_mapped_bytes(const constant_store *c); /* of forms in the program's file */
-/* Whether they are one form: all but `fill`. */
-bool constant_forms_equal(const constant_form *a, const constant_form *b);
-/* Whether a recording that asks for b without a `fill` may read a. */
-bool constant_form_serves(const constant_form *a, const constant_form *b);
 /* How a form comes about: `fill` writes it, where the program has none packed for the device, or,
  * with `checks`, a damaged one, of which `damaged` is told. */
 typedef struct form_source {

@@ -14,35 +14,12 @@
 
 /* ---------------------------------------------------------------- inputs */
 
-static clave_status bind_dims(const running *r, uint32_t index, scalar_value *values) {
+static clave_status bind_input(const running *r, uint32_t index, scalar_value *values) {
   const ir_program *p = &r->s->prog->ir;
   const ir_argument *a = &r->g->method->inputs.items[index];
-  const ir_tensor *d = &p->tensors.items[a->tensor];
-  for (uint32_t k = 0; k < d->shape.count; k++) {
-    uint32_t vid = d->shape.items[k].vid;
-    int64_t have = r->state->inputs[index].t.dims[k];
-    if (vid == IR_NONE) continue;
-    if (values[vid].known && values[vid].i != have)
-      return INVALID("dimension %u of input '%s' is %" PRId64 ", but '%s' is already %" PRId64, k,
-                     a->name, have, p->values.items[vid].name, values[vid].i);
-    if (values[vid].known) continue;
-    char what[160];
-    snprintf(what, sizeof what, "dimension %u of input '%.100s'", k, a->name);
-    TRY(scalar_set(p, vid, (scalar_value){.i = have}, values, what));
-  }
-  return NULL;
-}
-
-static clave_status bind_scalar(const running *r, uint32_t index, scalar_value *values) {
-  const ir_argument *a = &r->g->method->inputs.items[index];
-  scalar_value given = r->state->inputs[index].scalar;
-  const scalar_value *v = &values[a->value];
-  char what[160];
-  snprintf(what, sizeof what, "input '%.100s'", a->name);
-  if (v->known && v->i != given.i)
-    return INVALID("%s is %" PRId64 ", but the sizes of other inputs make it %" PRId64, what,
-                   given.i, v->i);
-  return scalar_set(&r->s->prog->ir, a->value, given, values, what);
+  const argument *x = &r->state->inputs[index];
+  return a->tensor != IR_NONE ? scalar_bind_dims(p, a, x->t.dims, values)
+                              : scalar_bind(p, a, x->scalar, values);
 }
 
 static clave_status bind_inputs(const running *r, scalar_value *values) {
@@ -52,7 +29,7 @@ static clave_status bind_inputs(const running *r, scalar_value *values) {
     const ir_argument *a = &m->inputs.items[i];
     if (!r->state->inputs[i].set)
       return INVALID("input %u ('%s') of method '%s' was not given", i, a->name, m->name);
-    TRY(a->tensor != IR_NONE ? bind_dims(r, i, values) : bind_scalar(r, i, values));
+    TRY(bind_input(r, i, values));
   }
   return NULL;
 }

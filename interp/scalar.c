@@ -201,6 +201,34 @@ clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
   return NULL;
 }
 
+clave_status scalar_bind_dims(const ir_program *program, const ir_argument *input,
+                              const int64_t *dims, scalar_value *values) {
+  const ir_tensor *d = &program->tensors.items[input->tensor];
+  for (uint32_t k = 0; k < d->shape.count; k++) {
+    const uint32_t vid = d->shape.items[k].vid;
+    char what[160];
+    if (vid == IR_NONE) continue;
+    if (values[vid].known && values[vid].i != dims[k])
+      return INVALID("dimension %u of input '%s' is %" PRId64 ", but '%s' is already %" PRId64, k,
+                     input->name, dims[k], program->values.items[vid].name, values[vid].i);
+    if (values[vid].known) continue;
+    (void)snprintf(what, sizeof what, "dimension %u of input '%.100s'", k, input->name);
+    TRY(scalar_set(program, vid, (scalar_value){.i = dims[k]}, values, what));
+  }
+  return NULL;
+}
+
+clave_status scalar_bind(const ir_program *program, const ir_argument *input, scalar_value given,
+                         scalar_value *values) {
+  const scalar_value *v = &values[input->value];
+  char what[160];
+  (void)snprintf(what, sizeof what, "input '%.100s'", input->name);
+  if (v->known && v->i != given.i)
+    return INVALID("%s is %" PRId64 ", but the sizes of other inputs make it %" PRId64, what,
+                   given.i, v->i);
+  return scalar_set(program, input->value, given, values, what);
+}
+
 static clave_status run_check(const ir_check *op, const scalar_value *values) {
   int64_t a = literal_int(&op->a, values), b = literal_int(&op->b, values);
   bool holds = false;

@@ -12,6 +12,12 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
  * 'x'"). */
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
                         scalar_value *values, const char *what) STATUS_CHECK;
+/* The sizes that an input's dims give; and the value of a scalar one. INVALID where another input
+ * has given another, too. */
+clave_status scalar_bind_dims(const ir_program *program, const ir_argument *input,
+                              const int64_t *dims, scalar_value *values) STATUS_CHECK;
+clave_status scalar_bind(const ir_program *program, const ir_argument *input, scalar_value given,
+                         scalar_value *values) STATUS_CHECK;
 /* Between one tensor element and a value: truncates floats to integers; NaN and what does not fit
  * are errors. */
 clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,

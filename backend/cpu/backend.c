@@ -82,10 +82,6 @@ static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body,
   thread_pool_for_some(s->threads, s->kernel.n_threads, n, grain, body, ctx);
 }
 
-kernel_context cpu_kernel_context(const backend *b) {
-  return (kernel_context){.n_threads = thread_pool_size(((const cpu_backend *)b)->threads)};
-}
-
 static clave_status stream_create(backend *b, stream **out) {
   *out = NULL;
   cpu_stream *s = calloc(1, sizeof *s);

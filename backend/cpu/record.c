@@ -1,10 +1,9 @@
-/* Commands of the C backend: recorded once for a schedule, run with the buffers of a session. */
+/* Commands of the C backend as they are recorded, once for a schedule. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "base/memory.h"
 #include "ops/epilogue.h"
@@ -14,7 +13,6 @@ typedef struct cpu_recording {
   cpu_command *commands; /* owned */
   int n;
   size_t capacity;
-  size_t args_bytes; /* of all commands, each aligned */
 } cpu_recording;
 
 /* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
@@ -37,14 +35,6 @@ struct cpu_recorder {
   variant_choices *choices; /* node.choices */
   int n_threads;            /* of the node's commands; 0: all */
 };
-
-/* A stream's arguments of a recording; they follow. */
-typedef struct cpu_state {
-  uint64_t serial; /* of the recording */
-  _Alignas(16) char args[];
-} cpu_state;
-
-static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /* ---------------------------------------------------------------- operands */
 
@@ -78,13 +68,11 @@ ktensor cpu_operand(cpu_recorder *r, const bound_tensor *x) {
   return x ? cpu_view(r, x, &x->t) : (ktensor){0};
 }
 
-static void **data_at(void *args, uint16_t at) { return (void **)(void *)((char *)args + at); }
-
 /* The operands of a command, taken out of its arguments. */
 static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operand_place *out) {
   int n = 0;
   for (const uint16_t *at = c->k->operands; *at; at++) {
-    void **data = data_at(c->args, (uint16_t)(*at - 1));
+    void **data = cpu_data_at(c->args, (uint16_t)(*at - 1));
     uintptr_t number = (uintptr_t)*data;
     *data = NULL;
     if (number == 0) continue;
@@ -113,6 +101,10 @@ static void free_command(const cpu_command *c) {
   free(c->operands);
 }
 
+kernel_context cpu_kernel_context(const backend *b) {
+  return (kernel_context){.n_threads = (int)b->info.compute_units};
+}
+
 /* As a stream gives it to kernels of the node. */
 static kernel_context context_of(const cpu_recorder *r) {
   kernel_context ctx = cpu_kernel_context(r->b);
@@ -137,25 +129,11 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   }
   memcpy(c->operands, operands, sizeof *operands * (size_t)c->n_operands);
   r->out->n++;
-  r->out->args_bytes += aligned(k->args_size);
   const kernel_context ctx = context_of(r);
   c->n_threads = r->n_threads;
   size_t scratch = k->scratch ? k->scratch(&ctx, c->args) : 0;
   if (scratch > r->out->base.scratch_bytes) r->out->base.scratch_bytes = scratch;
   return NULL;
-}
-
-size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *level) {
-  const kernel_context ctx = {.n_threads = n_threads};
-  size_t most = 0;
-  for (int kind = KIND_PORTABLE; c->k->scratch && kind <= KIND_ALL; kind++) {
-    cpu_pretend((cpu_kind)kind);
-    const bool counts = !level || strcmp(cpu_level_name(), level) == 0;
-    const size_t bytes = counts ? c->k->scratch(&ctx, c->args) : 0;
-    if (bytes > most) most = bytes;
-  }
-  cpu_pretend(KIND_OWN);
-  return most;
 }
 
 bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }
@@ -322,63 +300,4 @@ const cpu_command *cpu_recorded_commands(const recording *base, int *n) {
   const cpu_recording *r = (const cpu_recording *)base;
   *n = r->n;
   return r->commands;
-}
-
-/* ---------------------------------------------------------------- running */
-
-void cpu_state_destroy(stream *s, void *state) {
-  (void)s;
-  free(state);
-}
-
-static clave_status make_state(const cpu_recording *r, void **state) {
-  cpu_state *c = *state;
-  if (c && c->serial == r->base.serial) return NULL;
-  free(c);
-  *state = c = malloc(sizeof *c + r->args_bytes);
-  if (!c) return status_no_memory();
-  c->serial = r->base.serial;
-  char *to = c->args;
-  for (int i = 0; i < r->n; i++) {
-    const kernel_desc *k = r->commands[i].k;
-    memcpy(to, r->commands[i].args, k->args_size);
-    to += aligned(k->args_size);
-  }
-  return NULL;
-}
-
-static void set_data(const cpu_command *c, void *args, const run_operands *o) {
-  static char nothing; /* data of an operand of no elements: not absent */
-  for (int i = 0; i < c->n_operands; i++) {
-    const cpu_operand_place *p = &c->operands[i];
-    if (p->is_form) {
-      *data_at(args, p->at) = o->forms[p->slot] ? cpu_buffer_data(o->forms[p->slot]) : NULL;
-      continue;
-    }
-    if (p->unless && o->forms[p->unless - 1]) {
-      *data_at(args, p->at) = NULL;
-      continue;
-    }
-    const bound_tensor *t = &o->tensors[p->slot];
-    *data_at(args, p->at) =
-        t->buf ? cpu_buffer_data(t->buf) + t->buffer_offset + p->offset : &nothing;
-  }
-}
-
-clave_status cpu_run_commands(cpu_stream *s, const recording *base, void **state,
-                              const run_operands *o) {
-  const cpu_recording *r = (const cpu_recording *)base;
-  TRY(make_state(r, state));
-  s->scratch = o->scratch ? cpu_buffer_data(o->scratch) : NULL;
-  s->scratch_size = r->base.scratch_bytes;
-  char *args = ((cpu_state *)*state)->args;
-  for (int i = 0; i < r->n; i++) {
-    const cpu_command *c = &r->commands[i];
-    set_data(c, args, o);
-    s->scratch_used = 0;
-    s->kernel.n_threads = c->n_threads ? c->n_threads : thread_pool_size(s->threads);
-    if (!c->k->run(&s->kernel, args)) return status_no_memory();
-    args += aligned(c->k->args_size);
-  }
-  return NULL;
 }

@@ -20,6 +20,10 @@ typedef struct cpu_command {
   int n_threads; /* at most; 0: all */
 } cpu_command;
 
+/* Where a pointer stands in a command's arguments. */
+static inline void **cpu_data_at(void *args, uint16_t at) {
+  return (void **)(void *)((char *)args + at);
+}
 /* (n), borrowed; in the order in which they run. */
 const cpu_command *cpu_recorded_commands(const recording *r, int *n);
 /* The scratch memory of a command that n_threads run: the most that it takes on any processor, or

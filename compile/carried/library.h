@@ -1,20 +1,12 @@
 #ifndef COMPILE_CARRIED_LIBRARY_H
 #define COMPILE_CARRIED_LIBRARY_H
-/* What the functions of a shared library call that carries its program, of tensors or of text.
+/* What the functions of a shared library call that carries a language model.
  * There are no types, which the library's own names could be, too; those of its header are laid out
  * as the comments say. An int is 0, or an error has happened, which is the library's text. */
 #include <stddef.h>
 
 /* NULL: no memory for it. What else is wrong is its error, and nothing of it runs. note: may be
  * NULL. */
-void *carried_tensors_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx);
-void carried_tensors_destroy(void *library); /* takes NULL */
-const char *carried_tensors_error(const void *library);
-/* method: NULL: the first. inputs, outputs: model_value, as many as the method has. */
-int carried_tensors_run(void *library, const char *method, const void *inputs, void *outputs);
-int carried_tensors_reset(void *library);
-int carried_tensors_verify(void *library);
-
 void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx);
 void carried_text_destroy(void *library); /* takes NULL */
 const char *carried_text_error(const void *library);

@@ -132,6 +132,7 @@ static void run_alone(void *pool, int64_t n, int64_t grain, kernel_body body, vo
   if (n > 0) body(ctx, 0, n);
 }
 
+/* With a planner schedules say. */
 static void measure_scratch(model *m) {
   m->measures = true;
   compiled_model.run(m);

@@ -1,8 +1,9 @@
 #ifndef COMPILE_RUNTIME_CORE_H
 #define COMPILE_RUNTIME_CORE_H
 /* A program that is written out, without the means of a host: what model.c, the emitted file,
- * describes, one method of fixed sizes, and its kernels in memory that they are given. Nothing is
- * allocated, printed or started here: programs for firmware have no more. */
+ * describes, one method, of fixed sizes but where a planner is named, and its kernels in memory
+ * that they are given. Nothing is allocated, printed or started here: programs for firmware have no
+ * more. */
 #include "base/kernel.h"
 #include "compile/runtime/info.h"
 
@@ -31,6 +32,11 @@ typedef struct model_heap {
   void (*give)(void *p);       /* takes NULL */
 } model_heap;
 extern const model_heap model_host_heap; /* heap.c */
+
+/* What plans and runs for sizes that come with the inputs; and what it reads. */
+typedef struct model_planner model_planner;  /* planner.h */
+extern const model_planner model_open_sizes; /* compile/open/planned.c */
+typedef struct planned_code planned_code;    /* compile/open/planned.h */
 
 /* A form of a constant that lies in the program, packed for processors of one level. */
 typedef struct model_packed {
@@ -67,6 +73,9 @@ typedef struct model_code {
   const char *(*level)(void); /* this processor's; where something is packed */
   void (*pack)(model *m);     /* makes the forms */
   void (*run)(model *m);
+  const model_planner *planner; /* NULL: sizes are fixed. Else there are no `inputs`, `outputs` and
+                                   forms, and nothing is to be packed and run */
+  const planned_code *planned;  /* where there is a planner */
 } model_code;
 extern const model_code compiled_model; /* model.c */
 
@@ -88,6 +97,7 @@ struct model {
   model_failure failed; /* what comes later does nothing */
   bool measures;        /* kernels are asked for their scratch memory, none runs */
   void *pool;           /* of threads */
+  void *plans;          /* the planner's */
   void (*note)(void *ctx, const char *line);
   void *note_ctx;
   kernel_context kernel;

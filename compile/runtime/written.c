@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "compile/runtime/core.h"
 #include "compile/runtime/model.h"
+#include "compile/runtime/planner.h"
 #include "compile/runtime/pool.h"
 
 /* ---------------------------------------------------------------- memory */
@@ -77,6 +78,7 @@ clave_status model_reset(model *m) {
 
 void model_destroy(model *m) {
   if (!m) return;
+  if (compiled_model.planner) compiled_model.planner->destroy(m);
   for (int i = 0; m->forms && i < compiled_model.n_forms; i++)
     if (core_owns_form(m, i)) give(m->forms[i]);
   give(m->forms);
@@ -92,6 +94,7 @@ void model_destroy(model *m) {
 
 clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
   const model_method *of = &compiled_model.info.methods[method];
+  if (compiled_model.planner) return compiled_model.planner->run(m, inputs, outputs);
   TRY(status_of(m, core_run(m, inputs)));
   for (int i = 0; i < of->n_outputs; i++) {
     outputs[i].data = core_output(m, i);

@@ -1,9 +1,11 @@
 """A random graph's program, written out and compiled, beside a session on the CPU backend."""
 
 import pathlib
+import subprocess
 from typing import Any
 
-from compiled import Builder, Carried, Refused, compare
+import numpy as np
+from compiled import Builder, Carried, Refused, bits_of, compare, dims_of, emit, is_scalar, run, same_bits
 from graph import Graph
 from oracle import values_of
 
@@ -28,4 +30,37 @@ def compare_graph(builder: Builder, graph: Graph, program: Any, folder: pathlib.
         return "unfit"
     except AssertionError as e:
         return str(e)
+    return "same"
+
+
+def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> list[str]:
+    """--dim for each size that the executable has, which may follow from no file alone."""
+    said = subprocess.run([exe, "--help"], capture_output=True, text=True, check=True).stdout
+    words = dims_of(program, given)
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return [w for pair in pairs if f"  size {pair[1].split('=')[0]}: " in said for w in pair]
+
+
+def compare_sizes(builder: Builder, graph: Graph, folder: pathlib.Path) -> str:
+    """Of the program there, m.clv, with all sizes open, at each set of sizes that the graph has: "same", "fixed" where
+    it has no open ones, "carried", or what is wrong."""
+    program = folder / "m.clv"
+    if not graph.sizes[0]:
+        return "fixed"
+    try:
+        exe = builder.build(emit(program, folder / "open"))
+    except Carried:
+        return "carried"
+    session = clave.Session(str(program), device="cpu")
+    for k, sizes in enumerate(graph.sizes):
+        values = values_of(graph.arguments, sizes, graph.seed + k)
+        given = [x if is_scalar(x) else bits_of(x) for x in (values[a.name] for a in graph.arguments)]
+        try:
+            session.reset()
+            want = [np.asarray(w) for w in session.run(*given)]
+        except clave.Error:
+            continue
+        got = run(exe, given, want, *open_dims(exe, program, given))
+        if not all(same_bits(a, b) for a, b in zip(got, want, strict=True)):
+            return f"other bits than a session's at {sizes}"
     return "same"

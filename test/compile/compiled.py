@@ -94,7 +94,7 @@ class Builder:
         for source in ("model.c", *sorted(f.name for f in folder.glob("*.S"))):
             own.append(folder / f"{source}.o")
             self.compile(folder, source, own[-1])
-        others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f.parent != folder)
+        others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f != folder / "model.c")
         words = (folder / "Makefile").read_text().split()
         flags = [w for w in words if w.startswith("-D") and w != "-D_GNU_SOURCE"]
         if self.all_steps:

@@ -3,7 +3,8 @@ warnings, and `N passed, N failed`.
 
     graphs.py --seed S --count N [--compiler CC] [--sanitize]
 
-The graphs are those of test/graphs, at the sizes that they are exported with. What is refused is counted by its reason.
+The graphs are those of test/graphs, at the sizes that they are exported with; what has open ones is compiled once more
+with all of them open, for all sizes that the graph has. What is refused is counted by its reason.
 """
 
 import argparse
@@ -19,7 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "graphs"), str(RO
 
 import quick_export
 import run as graph_run
-from beside import compare_graph, inputs_of
+from beside import compare_graph, compare_sizes, inputs_of
 from compiled import SAN, Builder, command, compare_carried
 from execute import Failure, export
 from generate import make_graph
@@ -51,6 +52,9 @@ def verdict(builder: Builder, seed: int, folder: pathlib.Path) -> str:
     except (Unfit, Failure):
         return "unfit"
     found = compare_graph(builder, graph, program, folder)
+    if found == "same":
+        at_sizes = compare_sizes(builder, graph, folder)
+        return found if at_sizes in ("fixed", "carried") else at_sizes
     return carried_verdict(folder, inputs_of(graph)) if found == "carried" else found
 
 

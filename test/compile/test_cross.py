@@ -130,6 +130,19 @@ def test_models(tmp_path, processor, name):
     check(processor, saved(tmp_path, module(), *args), args, tmp_path / "c")
 
 
+def test_open_sizes(tmp_path, processor):
+    """One executable, at two batches."""
+    module, args = MODELS["net"]
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = saved(tmp_path, module(), *args, dynamic_shapes=({0: batch},))
+    exe = build(emit(program, tmp_path / "c"), processor)
+    for n in (1, 5):
+        want = session_of(program, (noise(n, 3, 32, 32),), tmp_path / "c")
+        words = [tmp_path / "c/in.safetensors", *[tmp_path / "c/out.safetensors"] * len(want)]
+        assert good(call(processor.emulators[0], exe, *words)) == ""
+        hold(processor, program, load_file(tmp_path / "c/out.safetensors"), want, tmp_path / "c")
+
+
 @pytest.mark.parametrize("quantize", ["int4:32", "int8"])
 def test_encoded_weights(tmp_path, processor, quantize):
     model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import BUILD, bits_of, command, is_scalar, same_bits
-from test_carried import ALONE, DEVICES, MNIST, SAID, TARGETS, TINYLM, Read, Shared, Window, call, images, make
+from test_carried import ALONE, DEVICES, MNIST, SAID, TARGETS, TINYLM, Read, Shared, Window, call, form_of, images, make
 from test_models import Counter, Loop, Nonzero, noise, saved
 
 import clave
@@ -105,7 +105,7 @@ def build(program, tmp_path, *options, name="mine") -> pathlib.Path:
 @pytest.fixture(scope="module", params=["c", "opencl"])
 def mnist(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mnist")
-    return request.param, build(MNIST, folder, "--target", request.param, "--verify", name="digits")
+    return request.param, build(MNIST, folder, *form_of(request.param), "--verify", name="digits")
 
 
 # ---------------------------------------------------------------- tensors
@@ -361,14 +361,14 @@ def test_a_language_model_with_results(tmp_path, target):
 
 
 def test_none_were_kept(tmp_path):
-    make(MNIST, tmp_path / "m")
+    make(MNIST, tmp_path / "m", *form_of("c"))
     r = call(tmp_path / "m", "--verify", env={})
     assert (r.returncode, r.stderr) == (1, "m: --verify: no results were kept when it was compiled\n")
 
 
 def test_other_results(tmp_path):
     """Of many methods the one that differs is named; on other devices what rounding does not explain is."""
-    made = command("compile", MNIST, "--emit-c", tmp_path / "c", "--verify")
+    made = command("compile", MNIST, "--emit-c", tmp_path / "c", "--verify", *form_of("c"))
     assert made.returncode == 0, made.stderr
     main = tmp_path / "c/main.c"
     text = main.read_text()

@@ -372,8 +372,6 @@ static kgemm gemm_of(const conv_part *a) {
                  .cut = p->cut};
 }
 
-static bool is_strips(const conv_part *a) { return conv_is_depthwise(a->p) && depthwise_fits(a); }
-static bool is_plane(const conv_part *a) { return conv_is_depthwise(a->p); }
 static bool is_any(const conv_part *a) {
   (void)a;
   return true;
@@ -410,13 +408,13 @@ typedef struct conv_way {
   size_t (*bytes)(const kernel_context *ctx, const conv_part *a);
   void (*run)(const kernel_context *ctx, const conv_part *a, char *memory);
 } conv_way;
-static const conv_way ways[] = {{is_strips, depthwise_bytes, depthwise_run},
-                                {is_plane, plane_slots_bytes, run_planes},
-                                {pointwise_fits, own_position_bytes, run_own_position},
+static const conv_way depthwise_ways[] = {{depthwise_fits, depthwise_bytes, depthwise_run},
+                                          {is_any, plane_slots_bytes, run_planes}};
+static const conv_way ways[] = {{pointwise_fits, own_position_bytes, run_own_position},
                                 {is_any, product_bytes, run_product}};
 
 static const conv_way *way_of(const conv_part *a) {
-  const conv_way *w = ways;
+  const conv_way *w = !KERNEL_WHOLE && conv_is_depthwise(a->p) ? depthwise_ways : ways;
   while (!w->fits(a)) w++;
   return w;
 }
@@ -544,7 +542,7 @@ bool conv_packs(const conv_args *p) {
 
 bool conv_is_strips(const conv_args *p) {
   const conv_part a = make_part(p, 0);
-  return is_strips(&a);
+  return conv_is_depthwise(p) && depthwise_fits(&a);
 }
 
 bool conv_rounds(const conv_args *p) {

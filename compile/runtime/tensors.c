@@ -1,14 +1,13 @@
-/* A shared library's models that carry their program: tensors in, tensors out. */
-#include "compile/carried/library.h"
+/* A shared library's models of any sizes: tensors in, tensors out. */
+#include "compile/runtime/tensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "compile/carried/carried.h"
-#include "compile/carried/device.h"
 #include "compile/runtime/arguments.h"
+#include "compile/runtime/model.h"
 #include "compile/runtime/verify.h"
 
 typedef struct tensors_library {
@@ -18,21 +17,28 @@ typedef struct tensors_library {
   bool is_ready; /* else it could not be started */
 } tensors_library;
 
+/* Keeps the status of a call in the place of its last one's. Whether it is an error. */
+static int answer(clave_status *kept, clave_status st) {
+  status_free(*kept);
+  *kept = st;
+  return st != NULL;
+}
+
 static clave_status start(tensors_library *l, model_note_fn note, void *ctx) {
   TRY(model_create(&l->m));
   model_set_note(l->m, note, ctx);
   return model_start(l->m, l->n_threads);
 }
 
-void *carried_tensors_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {
+void *model_tensors_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {
   tensors_library *l = calloc(1, sizeof *l);
   if (!l) return NULL;
   l->n_threads = n_threads;
-  l->is_ready = carried_answer(&l->failed, start(l, note, ctx)) == 0;
+  l->is_ready = answer(&l->failed, start(l, note, ctx)) == 0;
   return l;
 }
 
-void carried_tensors_destroy(void *library) {
+void model_tensors_destroy(void *library) {
   tensors_library *l = library;
   if (!l) return;
   model_destroy(l->m);
@@ -40,7 +46,7 @@ void carried_tensors_destroy(void *library) {
   free(l);
 }
 
-const char *carried_tensors_error(const void *library) {
+const char *model_tensors_error(const void *library) {
   return status_message(((const tensors_library *)library)->failed);
 }
 
@@ -115,17 +121,17 @@ static clave_status run(tensors_library *l, const char *name, const model_value 
   return model_run(l->m, method, inputs, outputs);
 }
 
-int carried_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
+int model_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
   tensors_library *l = library;
-  return l->is_ready ? carried_answer(&l->failed, run(l, method, inputs, outputs)) : 1;
+  return l->is_ready ? answer(&l->failed, run(l, method, inputs, outputs)) : 1;
 }
 
-int carried_tensors_reset(void *library) {
+int model_tensors_reset(void *library) {
   tensors_library *l = library;
-  return l->is_ready ? carried_answer(&l->failed, model_reset(l->m)) : 1;
+  return l->is_ready ? answer(&l->failed, model_reset(l->m)) : 1;
 }
 
-int carried_tensors_verify(void *library) {
+int model_tensors_verify(void *library) {
   tensors_library *l = library;
-  return l->is_ready ? carried_answer(&l->failed, verify_another(l->n_threads)) : 1;
+  return l->is_ready ? answer(&l->failed, verify_another(l->n_threads)) : 1;
 }

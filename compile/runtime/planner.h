@@ -1,0 +1,12 @@
+#ifndef COMPILE_RUNTIME_PLANNER_H
+#define COMPILE_RUNTIME_PLANNER_H
+/* Runs of a written program whose sizes come with its inputs. */
+#include "base/status.h"
+#include "compile/runtime/core.h"
+
+struct model_planner {
+  /* As model_run of model.h. */
+  clave_status (*run)(model *m, const model_value *inputs, model_value *outputs);
+  void (*destroy)(model *m); /* what runs have left */
+};
+#endif

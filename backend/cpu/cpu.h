@@ -41,11 +41,14 @@ extern const cpu_op cpu_table[IR_OP_COUNT];
 
 /* Whether an op's function, in fast precision, takes an operand as BF16: backend.takes_narrow, by
  * family. */
+typedef bool (*cpu_taking)(cpu_recorder *r, const node *n, uint32_t slot);
 bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+/* Asks one of them; what it records is let go. */
+bool cpu_would_take(backend *b, cpu_taking takes, const node *n, uint32_t slot);
 
 /* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
  * (data NULL) for NULL. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/narrow.h"
 #include "base/memory.h"
 #include "ops/epilogue.h"
 
@@ -247,24 +246,12 @@ static int choose_threads(cpu_recorder *r, const node *n) {
 
 /* ---------------------------------------------------------------- the op */
 
-bool cpu_takes_narrow(backend *b, const node *n, uint32_t slot) {
-  static const struct {
-    ir_op op;
-    bool (*takes)(cpu_recorder *r, const node *n, uint32_t slot);
-  } rows[] = {{IR_OP_ADAPTIVE_POOL, adaptive_pool_takes_narrow},
-              {IR_OP_CONV, conv_takes_narrow},
-              {IR_OP_ELEMENTWISE, elementwise_takes_narrow},
-              {IR_OP_POOL, pool_takes_narrow},
-              {IR_OP_REDUCE, reduce_takes_narrow}};
+bool cpu_would_take(backend *b, cpu_taking takes, const node *n, uint32_t slot) {
   cpu_recording none = {0};
-  bool takes = false;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].op != n->instruction->op_type) continue;
-    cpu_recorder r = {.b = b, .out = &none, .fast = true};
-    takes = narrow_pays() && rows[i].takes(&r, n, slot) && !r.failed;
-    free(r.places);
-  }
-  return takes;
+  cpu_recorder r = {.b = b, .out = &none, .fast = true};
+  const bool yes = takes(&r, n, slot) && !r.failed;
+  free(r.places);
+  return yes;
 }
 
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {

@@ -88,7 +88,7 @@ def runs(program, inputs, device, monkeypatch):
     return found
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(13)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_rounded(name, device, monkeypatch):

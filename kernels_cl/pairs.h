@@ -21,7 +21,7 @@ static inline ushort16 round_pairs(float16 v) {
   return rounded;
 }
 
-/* 16 words of two rows. */
+/* 16 words of two rows. Like the products, it takes subnormal numbers for 0. */
 static inline float16 join_rows(float16 even, float16 odd) {
   const uint16 order =
       (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * 0x10001u + 0x100000u;

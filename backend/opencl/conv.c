@@ -134,8 +134,9 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 }
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
- * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes. groups:
- * of work-items. By Winograd's method `outputs` is the side of its tiles. */
+ * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes;
+ * depthwise lanes: with planes in lanes. groups: of work-items. By Winograd's method `outputs` is
+ * the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;

@@ -10,7 +10,7 @@
 enum {
   CELLS = 64,           /* the most positions of a work-item */
   CHAIN = 64,           /* products in a row before their sum is added to others */
-  WORDS = 16,           /* that a work-item makes of a row */
+  WORDS = 16,           /* that a work-item makes of a row, as in the kernel */
   TASKS = 4,            /* work-items of a core, at least, so that all end at about the same time */
   COPY_BYTES = 4 << 20, /* of images that are copied at once */
   LEAST_OUTPUTS = 16,   /* that fill lanes well enough */
@@ -94,21 +94,22 @@ bool conv_lanes_suit(const conv_form *f) {
 
 /* ---------------------------------------------------------------- launches */
 
-/* Positions of a work-item: whole rows where those are short. */
-static int64_t cells_each(const cl_recorder *s, const conv_form *f, int64_t images,
-                          int64_t panels) {
-  const int64_t wanted = TASKS * (int64_t)recorder_traits(s)->compute_units,
-                columns = f->dims[2].out, positions = count_positions(f),
-                chunks = max_i64(ceil_div(positions, CELLS), ceil_div(wanted, panels * images)),
-                each = ceil_div(positions, chunks);
-  return columns > CELLS ? each : min_i64(ceil_div(each, columns), CELLS / columns) * columns;
-}
-
 /* Positions at once: about as many as the others of a row. */
 static int64_t positions_at_once(const cl_recorder *s, const conv_form *f) {
   const int64_t columns = f->dims[2].out,
                 tiles = ceil_div(columns, gemm_panel_rows(recorder_traits(s)));
   return ceil_div(columns, tiles);
+}
+
+/* Positions of a work-item: whole rows where those are short, else of what is made at once. */
+static int64_t cells_each(const cl_recorder *s, const conv_form *f, int64_t images,
+                          int64_t panels) {
+  const int64_t wanted = TASKS * (int64_t)recorder_traits(s)->compute_units,
+                columns = f->dims[2].out, positions = count_positions(f),
+                chunks = max_i64(ceil_div(positions, CELLS), ceil_div(wanted, panels * images)),
+                each = ceil_div(positions, chunks),
+                unit = columns > CELLS ? positions_at_once(s, f) : columns;
+  return min_i64(ceil_div(each, unit), CELLS / unit) * unit;
 }
 
 static clave_status copy_images(cl_recorder *s, const node *n, const lanes *t,

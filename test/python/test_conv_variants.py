@@ -188,7 +188,7 @@ NARROW = (
 
 
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
-@pytest.mark.by_turn(3)
+@pytest.mark.by_turn(5)
 @pytest.mark.parametrize("case", NARROW)
 def test_planes_in_lanes(forced, case):
     channels, shape, how = case

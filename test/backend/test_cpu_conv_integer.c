@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/requantise.h"
 #include "backend/kernel_pool.h"
 
 enum { MOST = 1 << 16 };
@@ -254,7 +255,37 @@ static void test_sums(void **state) {
   }
 }
 
+/* Of whole tiles and of sixteens, where no 32 bits hold what sums are scaled to. */
+static void test_codes_of_large_sums(void **state) {
+  (void)state;
+  static const float scales[] = {1e12F, -1e12F, 1, 0.01F, NAN, INFINITY};
+  int32_t sums[REQUANTISE_TILE];
+  for (int i = 0; i < REQUANTISE_TILE; i++) sums[i] = (i - 32) * 37 * (i % 3 ? 1 : 1000000);
+  for (size_t k = 0; k < 2 * sizeof scales / sizeof *scales; k++) {
+    const requantise_args p = {.terms = {{.type = DTYPE_I32, .scale = {.number = scales[k / 2]}}},
+                               .type = DTYPE_U8,
+                               .low = -INFINITY,
+                               .high = INFINITY,
+                               .inverse = 0.5F,
+                               .zero = k % 2 ? 7 : 0,
+                               .greatest = 255};
+    unsigned char whole[REQUANTISE_TILE], some[REQUANTISE_TILE], *codes = whole;
+    const void *none = NULL;
+    requantise_sums(&p, 0, 1, REQUANTISE_TILE, sums, &none, &codes);
+    for (int i = 0; i < REQUANTISE_TILE; i += 16) {
+      int32_t sixteen[REQUANTISE_TILE] = {0};
+      memcpy(sixteen, sums + i, 16 * sizeof *sums);
+      codes = some;
+      requantise_sums(&p, 0, 1, 16, sixteen, &none, &codes);
+      assert_memory_equal(some, whole + i, 16);
+    }
+    for (int i = 0; i < REQUANTISE_TILE && scales[k / 2] == 1e12F; i++)
+      assert_int_equal(whole[i], sums[i] > 0 ? 255 : sums[i] < 0 ? 0 : p.zero);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),
+                                     cmocka_unit_test(test_codes_of_large_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

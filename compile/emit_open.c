@@ -142,6 +142,10 @@ static void write_homes(const compile_plan *k, text *to) {
               "static uint8_t open_state_home[%" PRIu32 "];\nstatic void *open_cache[%" PRIu32
               "];\nstatic void *open_copy_cache[MAX_BACKENDS];\n",
               k->prog->ir.n_state + 1, k->g->n + 1);
+  text_puts(to, "static bool open_is_multiplied[] = {");
+  for (uint32_t i = 0; i < slot_count(k->prog); i++)
+    text_printf(to, "%s%d,", i % 16 ? " " : "\n  ", k->x->is_multiplied[i]);
+  text_puts(to, slot_count(k->prog) ? "\n};\n" : "0};\n");
 }
 
 static void write_method(const compile_plan *k, text *to) {
@@ -237,7 +241,8 @@ static void write_program(const compile_plan *k, text *to) {
       k->g->n);
   text_printf(to,
               "static const executable open_executable = {.prog = &open_program, .methods = "
-              "open_methods, .state_home = open_state_home, .copy = {%" PRIu32 "u, %" PRIu32
+              "open_methods, .state_home = open_state_home, .is_multiplied = open_is_multiplied, "
+              ".copy = {%" PRIu32 "u, %" PRIu32
               "u}, .copy_cache = open_copy_cache};\n"
               "static const planned_code open_code = {&open_executable, open_known, open_places, "
               "model_weights};\n\n",

@@ -15,6 +15,7 @@
 static const char *const of_groups[] = {"attention_groups",
                                         "attention_team",
                                         "attention_team_token",
+                                        "conv_depthwise_lanes",
                                         "conv_groups",
                                         "broadcast_bias",
                                         "conv_groups_depthwise",
@@ -40,9 +41,10 @@ static const char *const of_groups[] = {"attention_groups",
                                         "mma_probe",
                                         "subgroups_probe",
                                         "winograd_products"};
-/* Those of which a macro, where it is set, puts the sums in the memory of a group. */
-static const char *const of_sums[] = {"conv_lanes", "conv_pointwise", "winograd",
-                                      "winograd_factors"};
+/* Those of which a macro, where it is set, puts the sums in the memory of a group, or that share a
+ * file with such. */
+static const char *const of_sums[] = {"conv_lanes", "conv_lanes_words", "conv_pointwise",
+                                      "winograd", "winograd_factors"};
 /* Those one of whose functions asks for the work-item. */
 static const char *const of_place[] = {"attention_row", "attention_token"};
 

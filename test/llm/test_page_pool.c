@@ -33,7 +33,8 @@ static const clave_session_options plain = {.size = sizeof plain},
                                                   {.cancel_ctx = &anything},
                                                   {.seed = 1},
                                                   {.warm_up = CLAVE_WARM_UP_BACKGROUND},
-                                                  {.allow_custom_kernels = true}};
+                                                  {.allow_custom_kernels = true},
+                                                  {.wide = true}};
 enum { N = sizeof different / sizeof *different };
 
 typedef struct fixture {
@@ -88,7 +89,7 @@ static void test_padding_does_not_matter(void **state) {
   memset(&o, 0xA5, sizeof o);
   o.size = sizeof o;
   o.memory_budget = o.seed = 0;
-  o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = false;
+  o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = o.wide = false;
   o.progress = NULL;
   o.cancel = NULL;
   o.progress_ctx = o.cancel_ctx = NULL;

@@ -148,7 +148,8 @@ PARTS = [
         "python and text",
         pytest_part(
             "test/python/test_[a-g]*.py",
-            "test/python/test_[h-z]*.py",
+            "test/python/test_[h-o]*.py",
+            "test/python/test_[p-z]*.py",
             "test/examples",
             "test/tokenizer",
             "test/llm",

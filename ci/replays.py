@@ -85,7 +85,7 @@ def replay_cached(r):
 
 def replay_warming(r):
     """A sample, and control flow, that the CPU backend answers until the session moves to the device. --all: all."""
-    parts = 1 if r.everything else 96
+    parts = 1 if r.everything else 160
     chosen = [("--part", f"0/{parts}"), ("--only", "control/")]
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
 
@@ -124,7 +124,7 @@ def replay_all(r):
     replay_processors(r)
     replay_classes(r)
     replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 180)
+    replay_lesser(r, 4 if r.everything else 300)
     replay_cached(r)
     replay_warming(r)
     replay_variants(r)

@@ -93,7 +93,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.by_turn(7)) for k in PROGRAMS])
+@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.by_turn(14)) for k in PROGRAMS])
 def test_bits(builder, tmp_path, name):
     module, dims, runs, options = PROGRAMS[name]
     program = saved(tmp_path, module(), *runs[0], dynamic_shapes=dims)
@@ -103,7 +103,7 @@ def test_bits(builder, tmp_path, name):
 IMAGES = sequences((1, 3, 32, 32), (3, 3, 9, 80), (2, 3, 33, 17), (1, 3, 80, 80), (1, 3, 8, 8))
 
 
-@pytest.mark.parametrize("compiler", [pytest.param(c, marks=pytest.mark.by_turn(9)) for c in ("gcc", "clang")])
+@pytest.mark.parametrize("compiler", [pytest.param(c, marks=pytest.mark.by_turn(14)) for c in ("gcc", "clang")])
 def test_images_of_any_size(builder, tmp_path, compiler):
     """By clang under sanitizers: forms of the weights are made as their sizes come."""
     program = saved(tmp_path, Images(), noise(2, 3, 24, 40), dynamic_shapes=({0: size("batch", 1, 9), **SIDES},))
@@ -114,7 +114,7 @@ def test_images_of_any_size(builder, tmp_path, compiler):
         check(exe, session, (x,), *words)
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_a_language_models_method(builder, tmp_path):
     program = tmp_path / "m.clv"
     program.write_bytes(TINYLM.read_bytes())
@@ -122,7 +122,7 @@ def test_a_language_models_method(builder, tmp_path):
     compare(builder, program, runs, words=("--method", "forward"))
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_sizes_that_do_not_follow(builder, tmp_path):
     program = saved(
         tmp_path, Sequence(), noise(2, 6, 8), dynamic_shapes=({0: size("batch", 1, 5), 1: size("length", 1, 40)},)
@@ -136,7 +136,7 @@ def test_sizes_that_do_not_follow(builder, tmp_path):
     assert "size batch: from 1 to 5\n  size length: from 1 to 40" in call(exe, "--help", env={}).stdout
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_one_size_is_fixed(builder, tmp_path):
     a, b = size("rows", 1, 50), size("columns", 1, 60)
     program = saved(tmp_path, Products(), noise(3, 4), noise(4, 3), dynamic_shapes=({0: a, 1: b}, {0: b}))
@@ -147,7 +147,7 @@ def test_one_size_is_fixed(builder, tmp_path):
     assert "output 0: output_0: F32 (rows, rows)" in said and "size columns" not in said
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_a_number_is_fixed(builder, tmp_path):
     """And no thread is there but the caller's."""
     program = saved(tmp_path, Window(), noise(10, 2), 4, dynamic_shapes={"x": {0: DYNAMIC}, "n": DYNAMIC})
@@ -159,14 +159,14 @@ def test_a_number_is_fixed(builder, tmp_path):
         assert all(same_bits(a, b) for a, b in zip(run(exe, (noise(n, 2),), want, env={}), want, strict=True))
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_its_own_steps(tmp_path):
     """Kernels of elementwise steps have those of the program alone."""
     program = saved(tmp_path, Steps(), noise(7), torch.arange(7), dynamic_shapes=({0: DYNAMIC}, {0: DYNAMIC}))
     compare(Builder("gcc", ("-O0",)), program, [(noise(n), torch.arange(n)) for n in (7, 2, 100)])
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_an_index_out_of_range(builder, tmp_path):
     """The node's name; the run before and the one behind it are good."""
     program = saved(tmp_path, Pick(), torch.tensor([3, 0]), dynamic_shapes=({0: DYNAMIC},))
@@ -177,7 +177,7 @@ def test_an_index_out_of_range(builder, tmp_path):
     assert r.stderr == "model: index 9 out of range [0, 6]; node 0 (index_select, embedding)\n"
 
 
-@pytest.mark.by_turn(5)
+@pytest.mark.by_turn(14)
 def test_a_number_that_is_a_float(builder, tmp_path):
     """And a size beyond its bounds."""
     spec = importlib.util.spec_from_file_location("cli_programs", ROOT / "test/cli/conftest.py")
@@ -205,7 +205,7 @@ def test_what_is_carried_says_why(tmp_path):
         assert "and what it decides is not known before a run; node " in r.stderr and node in r.stderr, r.stderr
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(14)
 def test_the_example(tmp_path):
     """As users build it, with options of what is written out; its results of drawn inputs are those that were kept."""
     exe = tmp_path / "digits"
@@ -223,7 +223,7 @@ def test_the_example(tmp_path):
     assert words[::2] == ["load_ms", "first_ms", "median_ms", "min_ms"]
 
 
-@pytest.mark.by_turn(9)
+@pytest.mark.by_turn(14)
 def test_a_library(tmp_path):
     """Sizes go from one run to the next, in the order in which plans are kept and dropped."""
     r = command("compile", MNIST, "-o", tmp_path / "libdigits.so", "--shared", "--verify")

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from documents import blocks
 
+pytestmark = pytest.mark.by_turn(2)
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 USE = """

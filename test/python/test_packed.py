@@ -15,6 +15,7 @@ from clave import quantize
 from clave.encodings import parse
 from clave.verification import TOLERANCE
 
+pytestmark = pytest.mark.by_turn(3)
 Q = torch.ops.quantized_decomposed
 N, K = 48, 64
 

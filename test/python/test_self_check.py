@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 import clave
 
+pytestmark = pytest.mark.by_turn(3)
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 

@@ -29,6 +29,14 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int6
   return load_avx512(t, some, 0);
 }
 
+/* The compiler's header has a mask of the wrong sign where nothing is optimised. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#pragma GCC diagnostic pop
+
 /* Elements of BF16 as floats; those that are not there are zeros, and are not read. */
 TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uint16_t *from) {
   const __m256i x = _mm256_maskz_loadu_epi16(there, from);

@@ -6,8 +6,7 @@
 #if KERNEL_X86
 /* 2^x by a polynomial of its fraction, within 2^-13. */
 TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
-  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-               f = x - whole;
+  const __m512 whole = nearest_integers(x), f = x - whole;
   __m512 y = _mm512_set1_ps(0.05550411F);
   y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.24022651F));
   y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.69314718F));

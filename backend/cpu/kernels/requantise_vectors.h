@@ -3,6 +3,7 @@
 /* requantise_args over 16 sums in a register. */
 #include <math.h>
 
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/requantise_args.h"
 #if KERNEL_X86
@@ -14,14 +15,6 @@ static inline float requantise_number(const requantise_factor *f, int64_t channe
 }
 
 #if KERNEL_X86
-/* The compiler's header has a mask of the wrong sign where nothing is optimised. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
-  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-#pragma GCC diagnostic pop
-
 #define FORMULA(name) requantise_vectors_##name
 #define FORMULA_TARGET TARGET_AVX512
 #define FORMULA_NUMBER __m512

@@ -91,7 +91,7 @@ endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = -O3 -fno-trapping-math
 # clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
-TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes few_rows pairs step_rows
+TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes depthwise_narrow few_rows pairs pointwise_narrow step_rows
 UNTIMED = backend/opencl interp cli ops compile api delegate# rooms without long loops
 ifneq ($(SAN),)
 $(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0

@@ -56,11 +56,11 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every sixth op on the CPU backend, of one in sixty with open sizes, and of one
+    """A few of torch's own samples of every eighth op on the CPU backend, of one in sixty with open sizes, and of one
     in sixty on OpenCL, where kernels are built first; `make conformance` runs them all."""
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
     jobs = [Job([*command, "--device", "opencl", "--slice", "60"], c.env, c.name) for c in main_classes(r)]
-    jobs += [Job([*command, "--device", "cpu", "--slice", "6"]), Job([*PYTEST, "test/conformance"])]
+    jobs += [Job([*command, "--device", "cpu", "--slice", "8"]), Job([*PYTEST, "test/conformance"])]
     jobs += [Job([*command, "--device", "cpu", "--slice", "60", "--open"])]
     r.run_all(jobs, timeout=1500)
 

@@ -65,7 +65,7 @@ def test_programs_are_compiled_and_the_plugin_opens(installed):
     folder, library = installed[0], installed[0] / "usr/lib/x86"
     more = ("--static-library", library / "libclave.a")
     (model,) = readable(folder, MODEL)
-    run(folder / "usr/bin/clave", "compile", model, "-o", folder / "digits", *more, as_user=False)
+    run(folder / "usr/bin/clave", "compile", model, "-o", folder / "digits", "--method", "all", *more, as_user=False)
     assert "clave" not in run("ldd", folder / "digits")
     opened = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).clave_delegate_register"  # finds libclave.so.0 beside it
     run(sys.executable, "-c", opened, library / "libclave_delegate.so", env=bare())

@@ -8,6 +8,7 @@ import torch
 from torch.export import Dim
 
 import clave
+import pytest
 
 
 class Block(torch.nn.Module):
@@ -47,6 +48,7 @@ def run_shapes(program, module, cache, shortest):
     return counts
 
 
+@pytest.mark.by_turn(3)
 def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     monkeypatch.setenv("CLAVE_CACHE_DIR", str(tmp_path))

@@ -14,7 +14,7 @@ from torch import nn
 import clave
 from clave.encodings import Blocks, Stored
 
-pytestmark = pytest.mark.by_turn(6)
+pytestmark = pytest.mark.by_turn(12)
 DEVICES = ("cpu", "opencl")
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 GROUPS = ("int8", "int4:32", "int5:16:f32", "int8:48", "e4m3", "e5m2:64", "int4:32:zeros")

@@ -4,11 +4,11 @@ but for variants by size, of which there are few."""
 import os
 import subprocess
 
+import pytest
 import torch
 from torch.export import Dim
 
 import clave
-import pytest
 
 
 class Block(torch.nn.Module):

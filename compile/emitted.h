@@ -12,4 +12,7 @@ typedef struct emitted {
   packed_list packed;                    /* forms that lie in the program */
   size_t memory_bytes; /* of the arena, state, forms and scratch memory of one thread */
 } emitted;
+
+/* Whether it plans when sizes come: the planner's copies are an op of any such program. */
+static inline bool emits_planner(const emitted *e) { return e->ops[IR_OP_COPY]; }
 #endif

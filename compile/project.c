@@ -224,7 +224,7 @@ static void mark_planned(const emitted *used, bool *needed) {
 
 /* What model.c and the caller name of the runtime. */
 static void mark_all(const emitted *used, const compile_options *o, bool *needed) {
-  if (used->ops[IR_OP_COPY]) mark_planned(used, needed);
+  if (emits_planner(used)) mark_planned(used, needed);
   mark_path(needed, "compile/runtime/core.c");
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
@@ -232,7 +232,7 @@ static void mark_all(const emitted *used, const compile_options *o, bool *needed
   if (!o->library) mark_path(needed, "compile/runtime/start.c");
   if (o->library && !o->bare)
     mark_path(needed,
-              used->ops[IR_OP_COPY] ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
+              emits_planner(used) ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used->kernels[i]) mark(needed, kernel_infos[i].source);
   if (used->packed.n) mark_path(needed, "backend/cpu/kernels/features.c");

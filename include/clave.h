@@ -297,7 +297,7 @@ typedef struct clave_session_options {
   uint64_t seed;             /* of random ops, see docs/random.md */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
   bool allow_custom_kernels; /* run the program's own, which can do anything (docs/custom_ops.md) */
-  bool wide; /* fast, yet values between layers are as the program has them (docs/export.md) */
+  int wide; /* 1: fast, yet values between layers are as the program has them (docs/export.md) */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,

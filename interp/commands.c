@@ -106,15 +106,21 @@ static clave_status run_transfer(const running *r, const command *c) {
 /* ---------------------------------------------------------------- observers */
 
 /* n elements of BF16, in place, as those of F32 that the program has, and back. */
-static void widen(void *data, int64_t n) {
-  const uint16_t *from = data;
-  float *to = data;
-  for (int64_t i = n; i-- > 0;) to[i] = bf16_to_f32(from[i]);
+static void widen(char *data, int64_t n) {
+  for (int64_t i = n; i-- > 0;) {
+    uint16_t bits;
+    memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
+    const float x = bf16_to_f32(bits);
+    memcpy(data + i * (int64_t)sizeof x, &x, sizeof x);
+  }
 }
-static void narrow(void *data, int64_t n) {
-  const float *from = data;
-  uint16_t *to = data;
-  for (int64_t i = 0; i < n; i++) to[i] = f32_to_bf16(from[i]);
+static void narrow(char *data, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float x;
+    memcpy(&x, data + i * (int64_t)sizeof x, sizeof x);
+    const uint16_t bits = f32_to_bf16(x);
+    memcpy(data + i * (int64_t)sizeof bits, &bits, sizeof bits);
+  }
 }
 
 static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,

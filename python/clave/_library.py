@@ -188,7 +188,7 @@ class SessionOptions(C.Structure):
         ("seed", C.c_uint64),
         ("warm_up", C.c_int),
         ("allow_custom_kernels", C.c_bool),
-        ("wide", C.c_bool),
+        ("wide", C.c_int),
     ]
 
 

@@ -34,7 +34,7 @@ static const clave_session_options plain = {.size = sizeof plain},
                                                   {.seed = 1},
                                                   {.warm_up = CLAVE_WARM_UP_BACKGROUND},
                                                   {.allow_custom_kernels = true},
-                                                  {.wide = true}};
+                                                  {.wide = 1}};
 enum { N = sizeof different / sizeof *different };
 
 typedef struct fixture {
@@ -89,7 +89,8 @@ static void test_padding_does_not_matter(void **state) {
   memset(&o, 0xA5, sizeof o);
   o.size = sizeof o;
   o.memory_budget = o.seed = 0;
-  o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = o.wide = false;
+  o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = false;
+  o.wide = 0;
   o.progress = NULL;
   o.cancel = NULL;
   o.progress_ctx = o.cancel_ctx = NULL;

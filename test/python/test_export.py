@@ -501,6 +501,11 @@ def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
     large = torch.tensor([1e30, torch.inf, torch.nan])[:, None].repeat(1, 6)
     check(Fn(not_repeated), (large,), (torch.ones(3, 6),))
 
+    def in_a_branch(x):
+        return torch.cond(x[2, 0] == 1, lambda x: x - 1, lambda x: not_repeated(x)[2], (x,))
+
+    check(Fn(in_a_branch), (large,), (torch.ones(3, 6),))
+
     def whole(x):
         y = x * 2
         y.unfold(1, 2, 2).mul_(10)

@@ -289,8 +289,11 @@ def rebuilt(program: ExportedProgram, module: torch.fx.GraphModule, constants: M
     )
 
 
+_EXPANDS = ("aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default")
+
+
 def _is_expand(node: torch.fx.Node) -> bool:
-    return op_name(node.target) == "aten.expand.default"
+    return op_name(node.target) in _EXPANDS
 
 
 def _is_one(size: Any) -> bool:

@@ -253,18 +253,29 @@ def _repeats(node: torch.fx.Node) -> bool:
 def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
     """The program, where what it changes through an expand that repeats nothing is changed through a view: through an
     expand torch would add differences, which rounds."""
-    names = {n.name for n in nodes_of(program.graph_module) if _is_expand(n) and _is_changed(n)}
-    if not names:
+    if not any(_is_expand(n) and _is_changed(n) for n in nodes_of(program.graph_module)):
         return program
     module = copy.deepcopy(program.graph_module)
-    for node in [n for n in nodes_of(module) if n.name in names]:
-        base = node.args[0]
-        assert isinstance(base, torch.fx.Node)
-        with module.graph.inserting_before(node):
-            for _ in range(node.meta["val"].dim() - base.meta["val"].dim()):
-                base = module.graph.call_function(torch.ops.aten.unsqueeze.default, (base, 0))
-                base.meta = dict(node.meta)
-        node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (base,), {}
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in [n for n in part.graph.nodes if _is_expand(n) and _is_changed(n)]:
+                _become_view(part.graph, node)
+            part.recompile()
+    return rebuilt(program, module, program.constants)
+
+
+def _become_view(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    base = node.args[0]
+    assert isinstance(base, torch.fx.Node)
+    with graph.inserting_before(node):
+        for _ in range(node.meta["val"].dim() - base.meta["val"].dim()):
+            base = graph.call_function(torch.ops.aten.unsqueeze.default, (base, 0))
+            base.meta = dict(node.meta)
+    node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (base,), {}
+
+
+def rebuilt(program: ExportedProgram, module: torch.fx.GraphModule, constants: Mapping[str, Any]) -> ExportedProgram:
+    """A program of its own with that graph and those constants, all else as it is."""
     return ExportedProgram(
         module,
         module.graph,
@@ -273,13 +284,16 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
         program.range_constraints,
         program.module_call_graph,
         program.example_inputs,
-        program.constants,
+        dict(constants),
         verifiers=program.verifiers,
     )
 
 
+_EXPANDS = ("aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default")
+
+
 def _is_expand(node: torch.fx.Node) -> bool:
-    return op_name(node.target) == "aten.expand.default"
+    return op_name(node.target) in _EXPANDS
 
 
 def _is_one(size: Any) -> bool:

@@ -21,11 +21,16 @@ HEAD = "What it breaks.\nnotice: c check\n"
 
 
 @pytest.fixture
-def judge(tmp_path, monkeypatch):
-    """What run.py says of a line put in the place of another: of two programs, the test builds one."""
+def run():
     spec = importlib.util.spec_from_file_location("run_mutants", RUN)
-    run = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(run)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def judge(run, tmp_path, monkeypatch):
+    """What run.py says of a line put in the place of another: of two programs, the test builds one."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
@@ -70,3 +75,12 @@ def test_a_fault_that_does_not_build_is_broken(judge, file, old, new, complaint)
 
 def test_a_fault_that_builds_lives(judge):
     assert judge("tool.c", MAIN, MAIN.replace("-1", "-2")) == ("lived", "")
+
+
+@pytest.mark.parametrize("text", ["", HEAD, HEAD + "--- a/sum.h\n", HEAD + "--- a/none.h\n+++ b/none.h\n@@\n-a\n+b\n"])
+def test_a_file_that_is_no_fault_is_named(run, tmp_path, capsys, text):
+    (tmp_path / "fault.patch").write_text(text)
+    assert run.check([run.read(tmp_path / "fault.patch")]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("FAIL fault: ") and said.endswith("\n0 passed, 1 failed\n")
+    assert ("it has no diff" in said) == ("none.h" not in text)

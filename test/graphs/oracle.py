@@ -136,7 +136,8 @@ class Widened:
         if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
             x = self.env[s.target] = x.clone()  # a cast that is none in f64
         if self.generator is not None:
-            if s.makes and s.rounds in ("sum", "centred") and any(bool((t.abs() > LARGE).any()) for t in tensors):
+            is_large = any(bool((t.to(F64).abs() > LARGE).any()) for t in tensors)
+            if s.makes and s.rounds in ("sum", "centred") and is_large:
                 other = torch.where(x.abs() <= torch.finfo(dtype).max, math.inf, 0.0)
                 x.copy_(torch.where(self._overflows(s, env, dtype), other, x))
             size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc

@@ -406,14 +406,17 @@ static clave_status count_fill(void *ctx, buffer *to) {
   return NULL;
 }
 
+static const constant_form some_form = {
+    .view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+    .kind = 1,
+    .size = {1, 2, 3},
+    .bytes = 64};
+
 /* Views, kinds and sizes make forms of their own. */
 static void forms_are_told_apart(void **state) {
   (void)state;
   opened o = open_linear(true);
-  constant_form f = {.view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
-                     .kind = 1,
-                     .size = {1, 2, 3},
-                     .bytes = 64};
+  const constant_form f = some_form;
   constant_form forms[] = {f, f, f, f, f, f, f};
   enum { N = sizeof forms / sizeof *forms };
   buffer *made[N], *again;
@@ -443,10 +446,7 @@ static void forms_are_told_apart(void **state) {
 static void forms_of_others_are_found(void **state) {
   (void)state;
   opened o = open_linear(true);
-  constant_form f = {.view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
-                     .kind = 1,
-                     .size = {1, 2, 3},
-                     .bytes = 64};
+  constant_form f = some_form;
   int fills = 0;
   bool is_filled;
   buffer *made;

@@ -84,12 +84,12 @@ class Broken(Exception):
 
 
 def read(path):
-    head, diff = re.split(r"^(?=--- )", path.read_text(), maxsplit=1, flags=re.M)
+    head, *diff = re.split(r"^(?=--- )", path.read_text(), maxsplit=1, flags=re.M)
     fields = re.findall(r"^(notice|lives): (.*)$", head, re.M)
     text = " ".join(line for line in head.splitlines() if not re.match("(notice|lives): ", line))
     hunks = []  # (file, old text, new text)
-    for part in re.split(r"^--- .*\n", diff, flags=re.M)[1:]:
-        target, body = part.split("\n", 1)
+    for part in re.split(r"^--- .*\n", "".join(diff), flags=re.M)[1:]:
+        target, _, body = part.partition("\n")
         for hunk in re.split(r"^@@.*\n", body, flags=re.M)[1:]:
             lines = [line or " " for line in hunk.splitlines()]
             old, new = ("".join(s[1:] + "\n" for s in lines if s[0] in " " + sign) for sign in "-+")
@@ -100,6 +100,8 @@ def read(path):
 
 
 def plant(mutant, tree, write=True):
+    if not mutant.hunks:
+        raise Broken("it has no diff: '--- a/FILE', '+++ b/FILE', '@@' and lines")
     for file, old, new in mutant.hunks:
         text = (tree / file).read_text()
         found = text.count(old)
@@ -310,7 +312,7 @@ class Bench:
             tree = self.trees.pop()
         try:
             verdict, by = self.try_tests(mutant, tree, certain)
-        except Broken as error:
+        except (Broken, OSError) as error:
             verdict, by = "broken", str(error)
         with self.lock:
             self.trees.append(tree)

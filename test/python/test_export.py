@@ -465,6 +465,45 @@ def test_a_tensor_that_is_given_twice_is_two_inputs():
     check(Given(), (x, linear.weight), (x, torch.randn(4, 4)))
 
 
+def test_expands_changed_in_place_are_refused_where_they_repeat():
+    def repeated(x):
+        y = x * 2
+        y.expand(2, 3, 6)[1][0].fill_(2)
+        return y
+
+    def repeated_as(x):
+        y = x * 2
+        y.expand_as(torch.ones(2, 3, 6))[1][0].fill_(2)
+        return y
+
+    def broadcast(x):
+        y = x * 2
+        torch.broadcast_to(y, (2, 3, 6))[1][0].fill_(2)
+        return y
+
+    for f, op in ((repeated, "expand"), (repeated_as, "expand_as"), (broadcast, "broadcast_to")):
+        with pytest.raises(clave.Error, match=rf"{op} \(aten.{op}.default\) is changed in place"):
+            clave.export(Fn(f), (torch.ones(3, 6),))
+
+    def not_repeated(x):
+        y = x * 2
+        y.expand(1, -1, 6)[0].fill_(2)
+        z = y + x
+        wide = z.expand(-1, 6)
+        wide[1].fill_(3)
+        torch.broadcast_to(y, (1, 3, 6))[0, 0].fill_(4)
+        z.expand_as(x)[2].fill_(5)
+        return y, z, wide
+
+    large = torch.tensor([1e30, torch.inf, torch.nan])[:, None].repeat(1, 6)
+    check(Fn(not_repeated), (large,), (torch.ones(3, 6),))
+
+    def in_a_branch(x):
+        return torch.cond(x[2, 0] == 1, lambda x: x - 1, lambda x: not_repeated(x)[2], (x,))
+
+    check(Fn(in_a_branch), (large,), (torch.ones(3, 6),))
+
+
 def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
     def read(x):
         y = x * 2
@@ -481,25 +520,6 @@ def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
         with pytest.raises(clave.Error, match=r"unfold.*is changed in place, and what it is a view of is read") as e:
             clave.export(Fn(f), (torch.ones(3, 6),))
         assert e.value.code == clave.Code.UNSUPPORTED
-
-    def repeated(x):
-        y = x * 2
-        y.expand(2, 3, 6)[1][0].fill_(2)
-        return y
-
-    with pytest.raises(clave.Error, match=r"expand \(aten.expand.default\) is changed in place"):
-        clave.export(Fn(repeated), (torch.ones(3, 6),))
-
-    def not_repeated(x):
-        y = x * 2
-        y.expand(1, -1, 6)[0].fill_(2)
-        z = y + x
-        wide = z.expand(-1, 6)
-        wide[1].fill_(3)
-        return y, z, wide
-
-    large = torch.tensor([1e30, torch.inf, torch.nan])[:, None].repeat(1, 6)
-    check(Fn(not_repeated), (large,), (torch.ones(3, 6),))
 
     def whole(x):
         y = x * 2

@@ -102,28 +102,15 @@ class ClavePartitioner(Partitioner):
         self.refused = {node.name: why for node, why in reasons.items()}
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
-        return PartitionResult(_with_own_constants(exported_program), dict.fromkeys(tags, self.delegation_spec))
+        # ExecuTorch takes the constants of the parts out of the program that it is given: not out of the user's.
+        own = trace.rebuilt(exported_program, exported_program.graph_module, exported_program.constants)
+        return PartitionResult(own, dict.fromkeys(tags, self.delegation_spec))
 
     def _is_to_be_left(self, node: Node, in_torch: Node) -> bool:
         """By its op, or that of the model's own node that it was decomposed from."""
         if node.op != "call_function":
             return False
         return in_torch.target in self._leave or not self._left_names.isdisjoint(_origins(node))
-
-
-def _with_own_constants(program: ExportedProgram) -> ExportedProgram:
-    """ExecuTorch takes those of the parts out of a program: without this out of the one that it was made of, too."""
-    return ExportedProgram(
-        program.graph_module,
-        program.graph,
-        program.graph_signature,
-        program.state_dict,
-        program.range_constraints,
-        program.module_call_graph,
-        program.example_inputs,
-        dict(program.constants),
-        verifiers=program.verifiers,
-    )
 
 
 def _origins(node: Node) -> Iterator[str]:

@@ -58,6 +58,13 @@ def depthwise(channels, kernel, stride):
     return conv(channels, channels, kernel, stride, channels)
 
 
+class Steps(nn.Module):
+    """A list of them that has numbers and reads its value twice."""
+
+    def forward(self, x):
+        return x * 0.3 + x * torch.sigmoid(x)
+
+
 class Cumsum(nn.Module):
     def forward(self, x):
         return torch.cumsum(x, 1)
@@ -87,6 +94,14 @@ KEPT = {
         3,
     ),
     "other steps": ([conv(16, 40), nn.GELU(), conv(40, 48), nn.Tanh(), conv(48, 8)], (1, 16, 19, 21), 2),
+    "lists of steps": (
+        [conv(16, 40), Steps(), conv(40, 48, 3, 2), Steps(), conv(48, 90), Steps(), conv(90, 8)],
+        (2, 16, 29, 31),
+        3,
+    ),
+    "lists of steps of Winograd": ([conv(16, 64), conv(64, 72, 3), Steps(), conv(72, 8)], (1, 16, 30, 34), 2),
+    "lists of steps, depthwise": ([conv(16, 20), depthwise(20, 3, 1), Steps(), conv(20, 8)], (1, 16, 57, 67), 2),
+    "lists of steps, in lanes": ([conv(16, 70), depthwise(70, 3, 1), Steps(), conv(70, 8)], (2, 16, 14, 15), 2),
     "SiLU of Winograd": ([conv(16, 64), conv(64, 72, 3), nn.SiLU(), conv(72, 8)], (1, 16, 30, 34), 2),
     "depthwise": ([conv(16, 40), nn.ReLU6(), depthwise(40, 3, 1), nn.ReLU6(), conv(40, 8)], (2, 16, 57, 59), 2),
     "depthwise, strided": ([conv(16, 40), depthwise(40, 3, 2), nn.SiLU(), conv(40, 8)], (1, 16, 131, 133), 2),

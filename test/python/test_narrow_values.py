@@ -58,6 +58,22 @@ def depthwise(channels, kernel, stride):
     return conv(channels, channels, kernel, stride, channels)
 
 
+class Steps(nn.Module):
+    """A list of them that has numbers and reads its value twice."""
+
+    def forward(self, x):
+        return x * 0.3 + x * torch.sigmoid(x)
+
+
+class Mean(nn.Module):
+    def __init__(self, dims):
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x):
+        return x.mean(self.dims)
+
+
 class Cumsum(nn.Module):
     def forward(self, x):
         return torch.cumsum(x, 1)
@@ -87,6 +103,14 @@ KEPT = {
         3,
     ),
     "other steps": ([conv(16, 40), nn.GELU(), conv(40, 48), nn.Tanh(), conv(48, 8)], (1, 16, 19, 21), 2),
+    "lists of steps": (
+        [conv(16, 40), Steps(), conv(40, 48, 3, 2), Steps(), conv(48, 90), Steps(), conv(90, 8)],
+        (2, 16, 29, 31),
+        3,
+    ),
+    "lists of steps of Winograd": ([conv(16, 64), conv(64, 72, 3), Steps(), conv(72, 8)], (1, 16, 30, 34), 2),
+    "lists of steps, depthwise": ([conv(16, 20), depthwise(20, 3, 1), Steps(), conv(20, 8)], (1, 16, 57, 67), 2),
+    "lists of steps, in lanes": ([conv(16, 70), depthwise(70, 3, 1), Steps(), conv(70, 8)], (2, 16, 14, 15), 2),
     "SiLU of Winograd": ([conv(16, 64), conv(64, 72, 3), nn.SiLU(), conv(72, 8)], (1, 16, 30, 34), 2),
     "depthwise": ([conv(16, 40), nn.ReLU6(), depthwise(40, 3, 1), nn.ReLU6(), conv(40, 8)], (2, 16, 57, 59), 2),
     "depthwise, strided": ([conv(16, 40), depthwise(40, 3, 2), nn.SiLU(), conv(40, 8)], (1, 16, 131, 133), 2),
@@ -98,6 +122,30 @@ KEPT = {
     "pool": ([conv(3, 32, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), conv(32, 24)], (1, 3, 70, 74), 2),
     "pool, of other strides": ([conv(16, 32), nn.MaxPool2d((2, 3), (1, 3)), conv(32, 24)], (1, 16, 37, 40), 2),
     "mean": ([conv(16, 32), conv(32, 90), nn.AdaptiveAvgPool2d(1)], (2, 16, 13, 17), 2),
+    "means of planes": ([conv(16, 32), conv(32, 90), Mean((2, 3))], (3, 16, 13, 17), 2),
+    "means of rows": ([conv(16, 32), conv(32, 90), Mean(-1)], (2, 16, 13, 37), 2),
+    "rows": (
+        [
+            nn.Conv1d(24, 33, 5, 1, 2),
+            nn.MaxPool1d(3, 2, 1),
+            nn.Conv1d(33, 48, 3, 2, 1),
+            nn.SiLU(),
+            nn.Conv1d(48, 9, 1),
+        ],
+        (3, 24, 501),
+        3,
+    ),
+    "volumes": (
+        [
+            nn.Conv3d(16, 24, 3, 1, 1),
+            nn.MaxPool3d((2, 3, 3), (1, 2, 2), (1, 1, 1), dilation=(2, 1, 1)),
+            nn.Conv3d(24, 33, 1, (2, 1, 1)),
+            nn.ReLU(),
+            nn.Conv3d(33, 9, 1),
+        ],
+        (2, 16, 7, 15, 17),
+        3,
+    ),
     "of few products, which round nothing": ([conv(8, 32), conv(32, 90), conv(90, 8)], (2, 8, 13, 17), 1),
     "few elements": ([conv(16, 32), conv(32, 16), conv(16, 8)], (1, 16, 8, 9), 0),
     "a reader of sums": ([conv(24, 48), Both(conv(48, 33), conv(33, 20), Cumsum()), nn.Identity()], (1, 24, 13, 17), 1),
@@ -109,7 +157,7 @@ def sequence(layers):
     torch.manual_seed(3)
     for layer in layers:
         for m in layer.modules():
-            if isinstance(m, nn.Conv2d):
+            if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
                 m.reset_parameters()
     return nn.Sequential(*layers).eval()
 

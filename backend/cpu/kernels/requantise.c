@@ -113,16 +113,16 @@ static void run_row(const requantise_args *p, int64_t row) {
 
 #if KERNEL_X86
 /* Vector i of a row of sums, and of its other term. */
-KERNEL_INLINE TARGET_AVX512_VNNI __m512 other_at(const requantise_vectors *v, dtype type,
-                                                 const void *other, int i) {
+KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *v, dtype type,
+                                            const void *other, int i) {
   const int64_t size = type == DTYPE_F32 || type == DTYPE_I32 ? 4 : 1;
   return v->has_other ? requantise_load(type, (const char *)other + i * 16 * size) : v->zero;
 }
 
 /* A tile, by saturation. */
-KERNEL_INLINE TARGET_AVX512_VNNI void pack_row(const requantise_vectors *v, dtype other_type,
-                                               const int32_t *sums, const void *other,
-                                               unsigned char *codes) {
+KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *v, dtype other_type,
+                                          const int32_t *sums, const void *other,
+                                          unsigned char *codes) {
   __m512i whole[REQUANTISE_TILE / 16];
 #pragma GCC unroll 4
   for (int i = 0; i < REQUANTISE_TILE / 16; i++)
@@ -132,11 +132,11 @@ KERNEL_INLINE TARGET_AVX512_VNNI void pack_row(const requantise_vectors *v, dtyp
 }
 
 /* other_type: of terms[1], where that is there; is_plain: by requantise_is_plain. */
-KERNEL_INLINE TARGET_AVX512_VNNI void sums_vectors(const requantise_args *p, requantise_vectors v,
-                                                   bool is_plain, dtype other_type, int64_t channel,
-                                                   int rows, int n, const int32_t *sums,
-                                                   const void *const *other,
-                                                   unsigned char *const *codes) {
+KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requantise_vectors v,
+                                              bool is_plain, dtype other_type, int64_t channel,
+                                              int rows, int n, const int32_t *sums,
+                                              const void *const *other,
+                                              unsigned char *const *codes) {
   const bool packs = n > REQUANTISE_TILE / 2 && requantise_saturates(p);
   for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
     requantise_vectors_set_channel(&v, p, channel + r);
@@ -150,9 +150,9 @@ KERNEL_INLINE TARGET_AVX512_VNNI void sums_vectors(const requantise_args *p, req
   }
 }
 
-static TARGET_AVX512_VNNI void sums_vnni(const requantise_args *p, int64_t channel, int rows, int n,
-                                         const int32_t *sums, const void *const *other,
-                                         unsigned char *const *codes) {
+static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows, int n,
+                                      const int32_t *sums, const void *const *other,
+                                      unsigned char *const *codes) {
   const dtype t = p->terms[1].type;
   const requantise_vectors v = requantise_vectors_numbers_of(p, channel);
   if (requantise_is_plain(&v))
@@ -177,8 +177,8 @@ static void sums_row(const requantise_args *p, int64_t channel, int n, const int
 void requantise_sums(const requantise_args *p, int64_t channel, int rows, int n,
                      const int32_t *sums, const void *const *other, unsigned char *const *codes) {
 #if KERNEL_X86
-  if (cpu_has_avx512_vnni()) {
-    sums_vnni(p, channel, rows, n, sums, other, codes);
+  if (cpu_has_avx512()) {
+    sums_avx512(p, channel, rows, n, sums, other, codes);
     return;
   }
 #endif

@@ -79,7 +79,7 @@ KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *v
 #pragma GCC diagnostic pop
 
 /* 64 codes of four vectors: packs take 128 bits of each at a time. */
-KERNEL_INLINE TARGET_AVX512_VNNI __m512i requantise_pack(const __m512i x[4]) {
+KERNEL_INLINE TARGET_AVX512 __m512i requantise_pack(const __m512i x[4]) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i low = _mm512_packs_epi32(x[0], x[1]), high = _mm512_packs_epi32(x[2], x[3]);
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));

@@ -410,6 +410,7 @@ static void run_list(const short_elementwise_args *p, float *values, int64_t at,
   ktensor inputs[SHORT_INPUTS];
   memcpy(inputs, p->inputs, sizeof inputs);
   head.out = first;
+  head.out_is_narrow = false; /* which are rounded later */
   inputs[0] =
       (ktensor){.data = first, .type = DTYPE_F32, .rank = 1, .dims = {INT64_MAX}, .strides = {1}};
   const step_list e = step_list_of(&head, inputs, p->steps, BLOCK);

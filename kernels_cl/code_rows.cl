@@ -3,11 +3,9 @@
  * zeros. A work-item decodes 32 elements. An index out of range is reported and clamped. */
 #include "codes.h"
 #include "encoded.h"
+#include "picked.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
-#endif
-#ifndef INDEX_TYPE
-#define INDEX_TYPE I64
 #endif
 
 static inline float load_code(uint code) {
@@ -66,11 +64,8 @@ __kernel void code_rows(ENCODED_PARAMS, CODES_PARAMS, __global const STORAGE(IND
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t p = item / parts, part = item % parts;
-  long row = index[index_offset + strided_offset(p, index_dims, index_strides)];
-  if (row < 0 || row >= rows) {
-    set_fault(fault, fault_node, FAULT_INDEX, row, 0, rows - 1);
-    row = 0;
-  }
+  const long row = picked_row(index + index_offset + strided_offset(p, index_dims, index_strides),
+                              rows, fault, fault_node);
   float x[PART];
   if (IS_ABSENT(b))
     decode_part(codes + codes_offset + row * row_bytes, part, scales_at, groups, group, x);

@@ -2,11 +2,9 @@
  * 0. A work-item decodes 32 elements. An index out of range is reported and clamped. */
 #include "common.h"
 #include "encoded.h"
+#include "picked.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
-#endif
-#ifndef INDEX_TYPE
-#define INDEX_TYPE I64
 #endif
 #ifndef HAS_INDEX
 #define HAS_INDEX 1
@@ -21,11 +19,8 @@ __kernel void dequantize(ENCODED_PARAMS, __global const STORAGE(INDEX_TYPE) * in
   if (item >= items) return;
   const index_t p = item / parts, part = item % parts;
 #if HAS_INDEX
-  long row = index[index_offset + strided_offset(p, index_dims, index_strides)];
-  if (row < 0 || row >= rows) {
-    set_fault(fault, fault_node, FAULT_INDEX, row, 0, rows - 1);
-    row = 0;
-  }
+  const long row = picked_row(index + index_offset + strided_offset(p, index_dims, index_strides),
+                              rows, fault, fault_node);
 #else
   const long row = p;
 #endif

@@ -2,11 +2,9 @@
  * gemm_panels_pack.cl has packed, else of x. A work-item copies 32 elements. An index out of range
  * is reported and clamped. */
 #include "common.h"
+#include "picked.h"
 #ifndef TYPE
 #define TYPE I32 /* one of its size */
-#endif
-#ifndef INDEX_TYPE
-#define INDEX_TYPE I64
 #endif
 #define PART 32
 
@@ -22,11 +20,8 @@ __kernel void panel_rows(__global const STORAGE(TYPE) * x, const long x_offset,
   if (item >= items) return;
   const index_t p = item / parts, k0 = item % parts * PART;
   const int n = (int)min((index_t)PART, row_size - k0);
-  long row = index[index_offset + strided_offset(p, index_dims, index_strides)];
-  if (row < 0 || row >= rows) {
-    set_fault(fault, fault_node, FAULT_INDEX, row, 0, rows - 1);
-    row = 0;
-  }
+  const long row = picked_row(index + index_offset + strided_offset(p, index_dims, index_strides),
+                              rows, fault, fault_node);
   out += out_offset + (long)p * row_size + k0;
   if (IS_ABSENT(panels)) {
     x += x_offset + row * row_size + k0;

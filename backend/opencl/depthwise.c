@@ -45,18 +45,22 @@ bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
          max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
 }
 
+static void begin_depthwise(launch *l, cl_recorder *s, const node *n, const conv_form *f) {
+  launch_begin(l, s, n);
+  launch_compute(l, DTYPE_F32);
+  launch_define(l, "SIDE", (int)f->dims[2].kernel);
+  launch_define(l, "STRIDE", (int)f->dims[2].stride);
+  launch_define(l, "HAS_BIAS", f->bias != NULL);
+}
+
 clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   const int64_t block = block_rows(s, f), channels = f->groups * f->outputs;
   const int64_t items = f->images * channels * ceil_div(y->out, block);
   launch l;
-  launch_begin(&l, s, n);
-  launch_compute(&l, DTYPE_F32);
-  launch_define(&l, "SIDE", (int)x->kernel);
-  launch_define(&l, "STRIDE", (int)x->stride);
+  begin_depthwise(&l, s, n, f);
   launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
   launch_define(&l, "ROWS", ROWS);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),
                                          .bias = optional_arg(f->bias),
@@ -116,12 +120,8 @@ clave_status opencl_depthwise_lanes(cl_recorder *s, const node *n, const conv_fo
   const int64_t block = turned_rows(s, f),
                 items = f->images * ceil_div(f->groups, LANES) * ceil_div(y->out, block);
   launch l;
-  launch_begin(&l, s, n);
-  launch_compute(&l, DTYPE_F32);
-  launch_define(&l, "SIDE", (int)x->kernel);
-  launch_define(&l, "STRIDE", (int)x->stride);
+  begin_depthwise(&l, s, n, f);
   launch_define(&l, "N", (int)ceil_div(x->out, ceil_div(x->out, AT_ONCE)));
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_args(&l, &(conv_depthwise_lanes_args){
                       .x = buffer_arg(f->x),
                       .weight = buffer_arg(f->weight),

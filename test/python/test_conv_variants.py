@@ -203,6 +203,17 @@ def test_planes_in_lanes(forced, case):
     np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("forced", ["cpu"], indirect=True)
+@pytest.mark.by_turn(5)
+def test_margins_in_lanes(forced):
+    """Memory of groups has what an op before left there: rows that are as long, without padding."""
+    layers = [conv(64, 64, groups=64, padding=padding) for padding in (0, 1, 0, 1)]
+    module, x = nn.Sequential(*layers), torch.rand(64, 64, 14, 14) + 1  # enough for all threads to make some of each
+    (result,) = forced.run(module, x, "depthwise lanes")
+    exact = exactly(module, x)
+    assert np.abs(result - exact).max() < 1e-5 * np.abs(exact).max()
+
+
 def test_places_beyond_ints(real_opencl):
     """Padding and strides that kernels cannot count are refused by name; the CPU backend computes it."""
     module, x = conv(2, 1, stride=(2**30, 1), padding=(2**31 - 1, 0), bias=False), torch.rand(1, 2, 6, 3)

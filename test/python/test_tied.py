@@ -28,16 +28,24 @@ class Heads(Tables):
         return [nn.functional.linear(x[:, : t.shape[1]].to(t.dtype), t) for t in self.tables]
 
 
+class Turned(Tables):
+    """Rows by a transposed index."""
+
+    def forward(self, ids):
+        return super().forward(ids.t())
+
+
 def ids_of(tables):
     return torch.arange(len(tables[0])).flip(0)
 
 
-def tied(tables, quantize=None):
-    """Two methods of the same tables, all of as many rows: the rows, last first; products."""
-    rows, heads = Tables(tables), Heads([])
+def tied(tables, quantize=None, kind=Tables, ids=None):
+    """Two methods of the same tables, all of as many rows: the rows, last first or of ids; products."""
+    rows, heads = kind(tables), Heads([])
     heads.tables = rows.tables
+    ids = ids_of(tables) if ids is None else ids
     x = torch.zeros(2, max(t.shape[1] for t in tables))
-    return clave.export({"rows": (rows, (ids_of(tables),)), "heads": (heads, (x,))}, quantize=quantize, verify=False), x
+    return clave.export({"rows": (rows, (ids,)), "heads": (heads, (x,))}, quantize=quantize, verify=False), x
 
 
 def rows_before_and_after(tables, device, quantize=None):
@@ -106,18 +114,41 @@ def test_pages_of_the_table_are_let_go(form, device, tmp_path):
     assert resident_kb(path) < 64
 
 
-def test_a_table_that_a_product_reads_as_it_lies(tmp_path):
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", [torch.float32, "int8"])
+def test_indices(form, device):
+    """Of 32 bits and transposed. One out of range is refused, of the table and of panels."""
+    torch.manual_seed(1)
+    table, ids = torch.randn(70, 72), torch.arange(69, 54, -1, dtype=torch.int32).reshape(3, 5)
+    program, x = tied([table], None if form in FLOATS else form, Turned, ids)
+    session, made = clave.Session(program, device), []
+    for _ in range(2):
+        (rows,) = session(ids, method="rows")
+        made.append(rows)
+        for bad in (-1, 70):
+            wrong = ids.clone()
+            wrong[2, 3] = bad
+            with pytest.raises(clave.Error, match=rf"index {bad} out of range \[0, 69\]"):
+                session(wrong, method="rows")
+        session(x, method="heads")
+    assert same_bits(*made)
+    torch.testing.assert_close(made[1], table[ids.t().long()], rtol=0, atol=0 if form in FLOATS else 0.04)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("columns", [40, 48])
+def test_a_table_that_a_product_reads_as_it_lies(columns, device):
     """Its rows are k of the product: panels have them elsewhere."""
-    table = torch.randn(48, 40)
+    table = torch.randn(48, columns)
     rows = Tables([table])
 
-    class Turned(Tables):
+    class Plain(Tables):
         def forward(self, x):
             return x @ self.tables[0]
 
-    turned = Turned([])
-    turned.tables = rows.tables
+    plain = Plain([])
+    plain.tables = rows.tables
     ids, x = torch.arange(48), torch.ones(2, 48)
-    session = clave.Session(clave.export({"rows": (rows, (ids,)), "turned": (turned, (x,))}, verify=False), "cpu")
-    session(x, method="turned")
+    session = clave.Session(clave.export({"rows": (rows, (ids,)), "plain": (plain, (x,))}, verify=False), device)
+    session(x, method="plain")
     assert same_bits(session(ids, method="rows")[0], table)

@@ -134,15 +134,24 @@ static void *run_thread(void *arg) {
   return NULL;
 }
 
+/* A thread that takes none of the signals that are sent to the process: its host's own threads may
+ * wait for them. Those of faults stay, as does a profiler's. */
+static int start_thread(void *(*body)(void *), void *ctx, pthread_t *out) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+  sigset_t sent, before;
+  (void)sigfillset(&sent);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) (void)sigdelset(&sent, own[i]);
+  (void)pthread_sigmask(SIG_SETMASK, &sent, &before); /* which the thread inherits */
+  int code = pthread_create(out, NULL, body, ctx);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return code;
+}
+
 clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
-  sigset_t all, before;
   thread *t = *out = malloc(sizeof *t);
   if (!t) return status_no_memory();
   *t = (thread){.body = body, .ctx = ctx, .process = getpid()};
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* which the thread inherits */
-  int code = pthread_create(&t->id, NULL, run_thread, t);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int code = start_thread(run_thread, t, &t->id);
   if (code == 0) return NULL;
   free(t);
   *out = NULL;
@@ -359,7 +368,7 @@ clave_status thread_pool_create(int n_threads, thread_pool **out) {
   (void)pthread_cond_init(&p->wake, NULL);
   (void)pthread_cond_init(&p->done, NULL);
   while (p->n_workers < n_threads - 1) {
-    if (pthread_create(&threads[p->n_workers], NULL, run_worker, p) != 0) break;
+    if (start_thread(run_worker, p, &threads[p->n_workers]) != 0) break;
     p->n_workers++;
   }
   *out = p;

@@ -2,16 +2,34 @@
 #include "cli/interrupts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
+static int wake[2] = {-1, -1}; /* a pipe with something in it since an interrupt */
 
-static void note_interrupt(int signal_number) { interrupted = signal_number; }
+/* Runs in whichever thread the system chose, a driver's too: what waits in another sees the pipe.
+ */
+static void note_interrupt(int signal_number) {
+  int before = errno;
+  interrupted = signal_number;
+  if (write(wake[1], "", 1) < 0) errno = before; /* full: it is readable all the same */
+}
+
+static void open_wake(void) {
+  if (wake[0] >= 0 || pipe(wake) != 0)
+    return; /* without one, interrupts of this thread end waits */
+  for (int i = 0; i < 2; i++) {
+    (void)fcntl(wake[i], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(wake[i], F_SETFL, O_NONBLOCK);
+  }
+}
 
 static void catch (int signal_number) {
   struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
+  open_wake();
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(signal_number, &action, NULL);
 }
@@ -31,21 +49,31 @@ bool is_interrupted(void *ctx) {
   return interrupted;
 }
 
-void forget_interrupt(void) { interrupted = 0; }
+static void empty_wake(void) {
+  char some[16];
+  while (read(wake[0], some, sizeof some) > 0) continue;
+}
 
-/* An interrupt that comes between a look at it and the wait ends the wait, too: it is let through
- * only there. */
+void forget_interrupt(void) {
+  interrupted = 0;
+  empty_wake();
+}
+
+/* An interrupt that comes between a look at it and the wait ends the wait, too: this thread lets it
+ * through only there, and from another thread it is in the pipe. */
 bool wait_for_input(void) {
-  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                             {.fd = wake[0], .events = POLLIN}};
   sigset_t interrupts, before;
   int ready = 0;
   (void)sigemptyset(&interrupts);
   (void)sigaddset(&interrupts, SIGINT);
   (void)sigprocmask(SIG_BLOCK, &interrupts, &before);
-  while (ready <= 0 && !is_interrupted(NULL)) {
-    ready = ppoll(&input, 1, NULL, &before);
+  while (!inputs[0].revents && !is_interrupted(NULL)) {
+    ready = ppoll(inputs, 2, NULL, &before);
     if (ready < 0 && errno != EINTR) break;
+    if (inputs[1].revents && !is_interrupted(NULL)) empty_wake(); /* of one that is forgotten */
   }
   (void)sigprocmask(SIG_SETMASK, &before, NULL);
-  return ready > 0;
+  return ready > 0 && inputs[0].revents;
 }

@@ -134,6 +134,36 @@ static void count_up(void *ctx) {
   __atomic_fetch_add((int *)ctx, 1 + !sigismember(&blocked, SIGINT), __ATOMIC_RELAXED);
 }
 
+typedef struct blocked {
+  pthread_t caller;
+  int of_workers, wrong;
+} blocked;
+
+static void note_blocked(void *ctx, int64_t begin, int64_t end) {
+  blocked *b = ctx;
+  sigset_t set;
+  (void)begin;
+  (void)end;
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &set);
+  bool worker = !pthread_equal(pthread_self(), b->caller);
+  if (worker) __atomic_fetch_add(&b->of_workers, 1, __ATOMIC_RELAXED);
+  if (sigismember(&set, SIGINT) != worker || sigismember(&set, SIGSEGV))
+    __atomic_store_n(&b->wrong, 1, __ATOMIC_RELAXED);
+  (void)usleep(1000); /* so that workers get some */
+}
+
+/* What is sent to a process goes to its own threads. */
+static void test_signals(void **state) {
+  (void)state;
+  thread_pool *pool;
+  blocked b = {.caller = pthread_self()};
+  assert_null(thread_pool_create(4, &pool));
+  for (int i = 0; i < 100 && b.of_workers < 3; i++) thread_pool_for(pool, 16, 1, note_blocked, &b);
+  assert_true(b.of_workers >= 3);
+  assert_false(b.wrong);
+  thread_pool_destroy(pool);
+}
+
 static void test_threads(void **state) {
   (void)state;
   thread *threads[3];
@@ -220,6 +250,7 @@ int main(void) {
       cmocka_unit_test(test_nested),      cmocka_unit_test(test_several_callers),
       cmocka_unit_test(test_environment), cmocka_unit_test(test_once),
       cmocka_unit_test(test_threads),     cmocka_unit_test(test_lock_within),
+      cmocka_unit_test(test_signals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,13 @@
 """Chats on a terminal, by a pseudo-terminal: editing, messages of several lines, pastes, commands; scripted chats."""
 
+import ctypes
 import json
+import platform
+import re
+import signal
 import subprocess
 import time
+from pathlib import Path
 
 import _models
 import pytest
@@ -221,6 +226,28 @@ def test_without_an_editor(build, folder, llm):
     while "> " not in (folder / "notes").read_text():
         time.sleep(0.01)
     t.type("hi\x03")
+    assert t.end() == 130
+
+
+def blocked(thread):
+    """The signals that a thread blocks, as bits."""
+    return int(re.search(r"SigBlk:\s*(\w+)", (thread / "status").read_text())[1], 16)
+
+
+@pytest.mark.by_turn(4)
+def test_interrupts_of_other_threads(build, folder):
+    """Whichever thread of a process the system gives Ctrl-C to, one of a driver, too, it ends the wait for a line."""
+    tgkill = {"x86_64": 234, "aarch64": 131}.get(platform.machine())
+    if tgkill is None:
+        pytest.skip("no number of tgkill for this processor")
+    t = Terminal([build / "clave", "generate", "m.clv", "--chat", "--device", "opencl"], folder)
+    t.wait_for(PROMPT)
+    others = [thread for thread in Path(f"/proc/{t.pid}/task").iterdir() if thread.name != str(t.pid)]
+    others = [int(thread.name) for thread in others if not blocked(thread) >> signal.SIGINT - 1 & 1]
+    if not others:
+        pytest.skip("this driver's threads take no signals")
+    time.sleep(0.1)  # it waits
+    assert ctypes.CDLL(None).syscall(tgkill, t.pid, others[0], signal.SIGINT) == 0
     assert t.end() == 130
 
 

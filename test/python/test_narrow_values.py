@@ -2,6 +2,7 @@
 read which all can have them so are kept as BF16. What an observer is shown tells which: floats whose low 16 bits are 0.
 Answers are held against strict precision's."""
 
+import ctypes
 import json
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 import clave
+from clave import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
@@ -247,6 +249,32 @@ def test_infinite_weights(monkeypatch):
     strict, fast = seen["strict"][1], seen["fast"][1]
     assert np.isinf(strict[0, 5]).any() and np.isfinite(strict[0, 5, :, 0]).all()
     np.testing.assert_array_equal(np.isfinite(strict), np.isfinite(fast))
+
+
+@pytest.mark.by_turn(2)
+def test_edited(monkeypatch):
+    """Other numbers in the place of a value that is BF16: what later ops read."""
+    module = sequence([conv(16, 33), conv(33, 8)])
+    x = torch.randn(2, 16, 13, 17)
+    other = torch.randn(2, 33, 13, 17)
+    program = clave.export(module, (x,), verify=False)
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")
+    session = clave.Session(program, "cpu")
+
+    def put(ctx, node, slot, value, edited):
+        if node == 0:
+            ctypes.memmove(value.contents.data, other.data_ptr(), other.nbytes)
+            edited[0] = True
+        return True
+
+    pointers = ctypes.POINTER(_library.Tensor), ctypes.POINTER(ctypes.c_bool)
+    edit = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, *pointers)(put)
+    library = _library.library()
+    library.clave_session_edit.restype = ctypes.c_void_p
+    assert not library.clave_session_edit(session._handle.pointer, edit, None)
+    made = session.run(x.numpy())[0]
+    wanted = module[1](other).detach().numpy()
+    assert 0 < np.abs(made - wanted).max() <= 2.0**-6 * np.abs(wanted).max()
 
 
 def test_profiles_and_memory(tmp_path, monkeypatch):

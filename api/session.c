@@ -67,7 +67,8 @@ clave_status read_executable_options(const clave_session_options *given, executa
                               .fast = o.fast,
                               .custom = o.allow_custom_kernels,
                               .wide = o.wide || o.unfused};
-  return read_precision(&out->fast);
+  if (o.strict && o.fast) return INVALID("a session is asked to be fast and strict, expected one");
+  return o.strict ? NULL : read_precision(&out->fast);
 }
 
 static clave_status check_warm_up(const clave_session_options *o, const device_set *set) {

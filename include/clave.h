@@ -284,20 +284,20 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide
-                inexactly, and round factors to 8 bits or to BF16 (docs/export.md) */
+  bool fast; /* CLAVE_PRECISION=fast: fuse a * b + c, flush subnormals, divide inexactly, round
+                factors to 8 bits or BF16 (docs/export.md) */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
-  bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
-                     class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
-  /* Asked before each op, at the end and, by any thread, behind each built kernel; true: an end. */
-  bool (*cancel)(void *ctx);
+  bool unchecked; /* CLAVE_SELF_CHECK=off: do not compare kernels with the CPU backend when they
+                     first run at sizes of a class. =strict: wrong results are an error */
+  bool (*cancel)(void *ctx); /* asked before ops, at the end, and by any thread between builds */
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
   bool allow_custom_kernels; /* run the program's own, which can do anything (docs/custom_ops.md) */
-  int wide; /* 1: fast, yet values between layers are as the program has them (docs/export.md) */
+  int wide;   /* 1: fast, yet values between layers are as the program has them (docs/export.md) */
+  int strict; /* 1: not fast, whatever CLAVE_PRECISION says */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,

@@ -16,7 +16,8 @@
   X(fast)                  \
   X(progress)              \
   X(progress_ctx)          \
-  X(unfused) X(unchecked) X(cancel) X(cancel_ctx) X(seed) X(warm_up) X(allow_custom_kernels) X(wide)
+  X(unfused)               \
+  X(unchecked) X(cancel) X(cancel_ctx) X(seed) X(warm_up) X(allow_custom_kernels) X(wide) X(strict)
 #define OPTION(name) o->name,
 #define IS_SAME(name) &&a->name == b->name
 

@@ -189,6 +189,7 @@ class SessionOptions(C.Structure):
         ("warm_up", C.c_int),
         ("allow_custom_kernels", C.c_bool),
         ("wide", C.c_int),
+        ("strict", C.c_int),
     ]
 
 

@@ -89,6 +89,7 @@ def _place(places: L.Handle, method: bytes, index: int) -> Place:
     return Place(*(_text(getattr(info, f.name)) for f in dataclasses.fields(Place)))
 
 
+_PRECISIONS = ("strict", "fast", None)
 _WARM_UPS = ("wait", "background")  # clave_warm_up
 
 
@@ -103,6 +104,8 @@ class Session:
     warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
     there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
 
+    precision: "strict" or "fast", as CLAVE_PRECISION says (docs/export.md); None: as that variable says.
+
     allow_custom_kernels: whether the device runs the kernels that the program carries for ops of its author's
     (clave.register_op), which is code that can do anything there; else a program that has one for it is an Error.
     """
@@ -116,6 +119,7 @@ class Session:
         fallback: bool | None = None,
         fused: bool = True,
         warm_up: str = "wait",
+        precision: str | None = None,
         allow_custom_kernels: bool = False,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
@@ -130,9 +134,13 @@ class Session:
             raise Error(f"seed is {seed}, not in [0, 2**64)")
         if warm_up not in _WARM_UPS:
             raise Error(f"warm_up is {warm_up!r}, not {' or '.join(map(repr, _WARM_UPS))}")
+        if precision not in _PRECISIONS:
+            raise Error(f"precision is {precision!r}, not 'strict', 'fast' or None")
         size = C.sizeof(L.SessionOptions)
         how = {
             "unfused": not fused,
+            "fast": precision == "fast",
+            "strict": precision == "strict",
             "warm_up": _WARM_UPS.index(warm_up),
             "allow_custom_kernels": allow_custom_kernels,
         }

@@ -227,13 +227,15 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
 def refuse_changed_windows(program: ExportedProgram) -> None:
     """Error if a tensor is read after its windows (unfold) were changed in place: in torch's functional form of that
     what lies between windows is 0, and windows that overlap are added. Error also if one is changed through a view
-    that repeats it (expand): there torch adds differences, which are NaN where an element is not finite."""
+    that repeats it (expand, or one that an op makes of it beside others): there torch adds differences, which are NaN
+    where an element is not finite."""
     for node in nodes_of(program.graph_module):
         of_windows = op_name(node.target) == "aten.unfold.default" and not _is_harmless(node)
-        if (of_windows or _repeats(node)) and _is_changed(node):
+        if (of_windows or _repeats(node) or _is_broadcast(node)) and _is_changed(node):
             place = str(origin_of(node, ""))
+            view = node.args[0] if node.target is operator.getitem else node
             raise Error(
-                f"{node.name} ({op_name(node.target)}) is changed in place, and what it is a view of is read: "
+                f"{view.name} ({op_name(view.target)}) is changed in place, and what it is a view of is read: "
                 f"change a copy, or that tensor itself{place and f'; in {place}'}",
                 Code.UNSUPPORTED,
             )
@@ -248,6 +250,12 @@ def _repeats(node: torch.fx.Node) -> bool:
     wide, own = node.meta["val"].shape, base.meta["val"].shape
     own = (1,) * (len(wide) - len(own)) + tuple(own)
     return any(_is_one(b) and not _is_one(a) for a, b in zip(wide, own, strict=True))
+
+
+def _is_broadcast(node: torch.fx.Node) -> bool:
+    """Is it one of several tensors that were given the shape of all?"""
+    made = node.args[0] if node.target is operator.getitem else None
+    return isinstance(made, torch.fx.Node) and op_name(made.target) in _BROADCASTS
 
 
 def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
@@ -289,6 +297,7 @@ def rebuilt(program: ExportedProgram, module: torch.fx.GraphModule, constants: M
     )
 
 
+_BROADCASTS = ("aten.meshgrid.default", "aten.meshgrid.indexing", "aten.broadcast_tensors.default")
 _EXPANDS = ("aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default")
 
 

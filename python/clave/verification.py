@@ -108,7 +108,7 @@ def _is_random(node: torch.fx.Node) -> bool:
 def verify(program: Program, references: dict[str, Reference], origins: Origins) -> dict[str, float]:
     """Error where a method gives something else than its module. By method: the largest difference of a result, over
     its largest magnitude."""
-    session = Session(program, "cpu")
+    session = Session(program, "cpu", precision="strict")
     largest = dict.fromkeys(references, 0.0)
     for name, reference in references.items():
         for args, kwargs, want in reference.runs():
@@ -229,7 +229,7 @@ def _first_node(
     recorder = Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
     with torch.no_grad():
         recorder.run(*graph_inputs(reference.program, args, kwargs))
-    session = Session(program, "cpu", fused=False)
+    session = Session(program, "cpu", fused=False, precision="strict")
     places = session.placement(name)
     last = {place.name: node for node, place in enumerate(places)}  # what a pass adds has its result's name
 

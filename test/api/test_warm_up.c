@@ -181,12 +181,13 @@ static void test_tuning_waits(void **state) {
   close_mnist(&o);
 }
 
-static void expect_refused(const char *spec, bool no_fallback, int warm_up, const char *says) {
+static void expect_refused(const char *spec, bool no_fallback, clave_session_options options,
+                           const char *says) {
   const clave_device_options device = {.size = sizeof device, .no_fallback = no_fallback};
   opened o = open_mnist("cpu");
   clave_device *d;
   clave_session *s;
-  clave_session_options options = {.size = sizeof options, .warm_up = (clave_warm_up)warm_up};
+  options.size = sizeof options;
   good(clave_device_open(spec, &device, &d));
   clave_status st = clave_session_create(o.program, d, &options, &s);
   assert_int_equal(clave_status_code(st), CLAVE_INVALID);
@@ -199,9 +200,13 @@ static void expect_refused(const char *spec, bool no_fallback, int warm_up, cons
 
 static void test_bad_options(void **state) {
   (void)state;
-  expect_refused("cpu", false, 2, "warm_up is 2, not 0 (wait) or 1 (background)");
-  expect_refused("cpu", false, -1, "warm_up is -1");
-  expect_refused("cpu", true, CLAVE_WARM_UP_BACKGROUND, "the device was opened without fallback");
+  const clave_session_options soon = {.warm_up = (clave_warm_up)2},
+                              never = {.warm_up = (clave_warm_up)-1},
+                              both = {.fast = true, .strict = 1};
+  expect_refused("cpu", false, soon, "warm_up is 2, not 0 (wait) or 1 (background)");
+  expect_refused("cpu", false, never, "warm_up is -1");
+  expect_refused("cpu", true, background, "the device was opened without fallback");
+  expect_refused("cpu", false, both, "a session is asked to be fast and strict, expected one");
 }
 
 /* The CPU backend has nothing to wait for. */

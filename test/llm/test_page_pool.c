@@ -34,7 +34,8 @@ static const clave_session_options plain = {.size = sizeof plain},
                                                   {.seed = 1},
                                                   {.warm_up = CLAVE_WARM_UP_BACKGROUND},
                                                   {.allow_custom_kernels = true},
-                                                  {.wide = 1}};
+                                                  {.wide = 1},
+                                                  {.strict = 1}};
 enum { N = sizeof different / sizeof *different };
 
 typedef struct fixture {
@@ -90,7 +91,7 @@ static void test_padding_does_not_matter(void **state) {
   o.size = sizeof o;
   o.memory_budget = o.seed = 0;
   o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = false;
-  o.wide = 0;
+  o.wide = o.strict = 0;
   o.progress = NULL;
   o.cancel = NULL;
   o.progress_ctx = o.cancel_ctx = NULL;

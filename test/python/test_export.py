@@ -485,6 +485,17 @@ def test_expands_changed_in_place_are_refused_where_they_repeat():
         with pytest.raises(clave.Error, match=rf"{op} \(aten.{op}.default\) is changed in place"):
             clave.export(Fn(f), (torch.ones(3, 6),))
 
+    def meshed(x):
+        grids = torch.meshgrid(x[:, 0], x[0], indexing="ij")
+        return grids[1][2].mul_(2)
+
+    def broadcast_beside(x):
+        return torch.broadcast_tensors(x, x[0])[1].add_(1)
+
+    for f, op in ((meshed, "meshgrid"), (broadcast_beside, "broadcast_tensors")):
+        with pytest.raises(clave.Error, match=rf"{op} \(aten.{op}.\w+\) is changed in place.*copy"):
+            clave.export(Fn(f), (torch.ones(3, 6),))
+
     def not_repeated(x):
         y = x * 2
         y.expand(1, -1, 6)[0].fill_(2)

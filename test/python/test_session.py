@@ -169,6 +169,17 @@ def test_sessions_in_threads(program):
     assert wrong == []
 
 
+@pytest.mark.parametrize("said", ["fast", "strict"])
+def test_precision(said, monkeypatch):
+    """A session's own wins over the variable's; export verifies in strict precision."""
+    torch.manual_seed(0)
+    x, module = torch.randn(32, 512), nn.Linear(512, 32)
+    monkeypatch.setenv("CLAVE_PRECISION", said)
+    program = clave.export(module, (x,), quantize="int8", verify=True)
+    asked = {p: clave.Session(program, "cpu", precision=p)(x) for p in (None, "fast", "strict")}
+    assert torch.equal(asked[None], asked[said]) and not torch.equal(asked["fast"], asked["strict"])
+
+
 @pytest.mark.parametrize("spec", ["cpu", "opencl"])
 def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
     device = clave.Device(spec, fallback=False)
@@ -220,6 +231,8 @@ def test_warm_up_is_wait_or_background(program):
     session = clave.Session(program, "cpu", fallback=True, warm_up="background")  # nothing to wait for
     np.testing.assert_array_equal(session.run(X)[0], X * 2)
     assert session.answered_by == "cpu"
+    with pytest.raises(clave.Error, match="precision is 'bold', not 'strict', 'fast' or None"):
+        clave.Session(program, "cpu", precision="bold")
     with pytest.raises(clave.Error, match="warm_up is 'soon', not 'wait' or 'background'"):
         clave.Session(program, "cpu", warm_up="soon")
     with pytest.raises(clave.Error, match="the device was opened without fallback"):

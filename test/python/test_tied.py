@@ -17,7 +17,7 @@ from clave.encodings import Blocks, Stored
 pytestmark = pytest.mark.by_turn(12)
 DEVICES = ("cpu", "opencl")
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-GROUPS = ("int8", "int4:32", "int5:16:f32", "int8:48", "e4m3", "e5m2:64", "int4:32:zeros")
+GROUPS = ("int8", "int4:32", "int5:16:f32", "int8:48", "e4m3", "e5m2:64", "int4:32:zeros:f32")
 FORMS = (BLOCKS[:5], BLOCKS[5:10], BLOCKS[10:], GROUPS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -36,17 +37,32 @@ def _text(x: Any) -> Any:
     return x.decode(errors="replace") if isinstance(x, bytes) else x
 
 
+_log = logging.getLogger("clave")
+_told: set[str] = set()
+
+
+def _tell(ctx: object, line: bytes) -> None:
+    note = line.decode(errors="replace")
+    _log.log(logging.DEBUG if note in _told else logging.WARNING, "%s", note)
+    _told.add(note)
+
+
+_TELL = L.MESSAGE_FN(_tell)
+
+
 class Device:
     """An open device: its sessions share the kernels that are built for it.
 
     spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is CLAVE_DEVICE, and if that is not set the
     best OpenCL device, else the CPU. fallback: whether the CPU backend runs the ops that the device cannot; else those
     are an error. For any number of threads.
+
+    Notes, as of an op that another device runs, are warnings of the logger "clave", each once in a process.
     """
 
     def __init__(self, spec: str | None = None, *, fallback: bool = True) -> None:
         name = None if spec is None else spec.encode()
-        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
+        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback, message=_TELL))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
 
     def supported(

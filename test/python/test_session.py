@@ -299,6 +299,19 @@ def test_a_missing_library_is_an_error_that_says_where_it_was_looked_for():
     assert "/no/libclave.so" in done.stdout and "CLAVE_LIBRARY" in done.stdout, done.stderr
 
 
+def test_notes_are_warnings_once(tmp_path):
+    code = """
+import clave, logging
+for level in logging.WARNING, logging.DEBUG:
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s", force=True)
+    device = clave.Device()
+"""
+    done = python(code, OCL_ICD_VENDORS=str(tmp_path), CLAVE_DEVICE="")
+    warning, debug = done.stderr.splitlines()
+    assert warning.startswith("WARNING clave running on the CPU backend; ")
+    assert debug == warning.replace("WARNING", "DEBUG", 1)
+
+
 def test_import_alone_loads_neither_torch_nor_the_library():
     done = python("import sys, clave; print('torch' in sys.modules)", CLAVE_LIBRARY="/no/libclave.so")
     assert done.stdout.strip() == "False", done.stderr

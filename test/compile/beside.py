@@ -5,7 +5,7 @@ import subprocess
 from typing import Any
 
 import numpy as np
-from compiled import Builder, Carried, Refused, bits_of, compare, dims_of, emit, is_scalar, run, same_bits
+from compiled import Builder, Carried, Refused, bits_of, compare, dims_of, emit, is_scalar, refusal, run, same_bits
 from graph import Graph
 from oracle import values_of
 
@@ -43,7 +43,7 @@ def open_dims(exe: pathlib.Path, program: pathlib.Path, given: list[Any]) -> lis
 
 def compare_sizes(builder: Builder, graph: Graph, folder: pathlib.Path) -> str:
     """Of the program there, m.clv, with all sizes open, at each set of sizes that the graph has: "same", "fixed" where
-    it has no open ones, "carried", or what is wrong."""
+    it has no open ones, "carried", or what is wrong. Sizes that a session refuses the executable refuses, too."""
     program = folder / "m.clv"
     if not graph.sizes[0]:
         return "fixed"
@@ -54,11 +54,14 @@ def compare_sizes(builder: Builder, graph: Graph, folder: pathlib.Path) -> str:
     session = clave.Session(str(program), device="cpu")
     for k, sizes in enumerate(graph.sizes):
         values = values_of(graph.arguments, sizes, graph.seed + k)
-        given = [x if is_scalar(x) else bits_of(x) for x in (values[a.name] for a in graph.arguments)]
+        inputs = [values[a.name] for a in graph.arguments]
+        given = [x if is_scalar(x) else bits_of(x) for x in inputs]
         try:
             session.reset()
-            want = [np.asarray(w) for w in session.run(*given)]
+            want = [np.asarray(w) for w in session.run(*inputs)]
         except clave.Error:
+            n_outputs = len(session.program.methods["forward"].outputs)
+            refusal(exe, given, n_outputs, *open_dims(exe, program, given))
             continue
         got = run(exe, given, want, *open_dims(exe, program, given))
         if not all(same_bits(a, b) for a, b in zip(got, want, strict=True)):

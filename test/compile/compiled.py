@@ -141,6 +141,16 @@ def run(
     return [np.frombuffer(b, w.dtype).reshape(w.shape) for b, w in zip(raw, like, strict=True)]
 
 
+def refusal(exe: pathlib.Path, inputs: Sequence[Any], n_outputs: int, *options: str) -> str:
+    """The line that an executable ends with, which writes nothing."""
+    outs = [exe.parent / f"refused{i}.bin" for i in range(n_outputs)]
+    words = [given(exe.parent, i, x) for i, x in enumerate(inputs)]
+    r = subprocess.run([exe, *options, *words, *outs], capture_output=True, text=True, timeout=120)
+    assert (r.returncode, r.stdout, r.stderr.count("\n")) == (1, "", 1), r.stderr[:3000]
+    assert not any(f.exists() for f in outs)
+    return r.stderr
+
+
 def bits_of(x: Any) -> np.ndarray:
     """As an array that numpy can write: of torch's tensors of types that numpy lacks, their bytes."""
     if not isinstance(x, torch.Tensor):

@@ -153,12 +153,12 @@ static inline const __global uchar *next_row(walk *w, const int *taps, int n_tap
 }
 
 /* TILE words of four rows. */
-#define JOIN_ROWS(r, to)                                                                       \
-  _Pragma("unroll") for (int v = 0; v < VECTORS; v++) vstore16(                                \
-      (convert_uint16(vload16(v, r[0])) | convert_uint16(vload16(v, r[1])) << 8 |              \
-       convert_uint16(vload16(v, r[2])) << 16 | convert_uint16(vload16(v, r[3])) << 24) ^      \
-          PACK_FLIP,                                                                           \
-      v, to)
+#define JOIN_ROWS(r, to)                                                                           \
+  _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                              \
+      vstore16((convert_uint16(vload16(v, r[0])) | convert_uint16(vload16(v, r[1])) << 8 |         \
+                convert_uint16(vload16(v, r[2])) << 16 | convert_uint16(vload16(v, r[3])) << 24) ^ \
+                   PACK_FLIP,                                                                      \
+               v, to)
 
 #if DOTS == DOTS_AVX512_VNNI
 /* Dwords 4 q + v of the lines are bytes 4 (4 v + q) and on of the rows, so that pairs of bytes and

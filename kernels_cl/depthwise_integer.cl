@@ -85,7 +85,8 @@ static inline uint16 load_seen(const __global uchar *p, ulong seen, uint16 aroun
 #endif
 
 /* Which bytes word w of taps sees of what four outputs do. */
-#define TAP_BYTE(w, j) ((uint)(4 * (w) + (j) < SIDE_X ? (4 * (w) + (j)) * DILATION : 128) << 8 * (j))
+#define TAP_BYTE(w, j) \
+  ((uint)(4 * (w) + (j) < SIDE_X ? (4 * (w) + (j)) * DILATION : 128) << 8 * (j))
 static inline uint16 order_of(int w) {
   return (uint16)(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3) * (STRIDE * 0x01010101u) +
          (TAP_BYTE(w, 0) | TAP_BYTE(w, 1) | TAP_BYTE(w, 2) | TAP_BYTE(w, 3));
@@ -171,13 +172,14 @@ __kernel void conv_depthwise_integer(const __global uchar *x, const long x_offse
   uint taps[SIDE_Y * WORDS];
   const int less = load_taps(weight + weight_offset + channel * (SIDE_Y * SIDE_X), taps),
             begin = (HAS_BIAS ? bias[bias_offset + channel] : 0) - less;
-  x += x_offset + (image * (channels / multiplier) + channel / multiplier) *
-                      (index_t)(in_rows * in_columns);
+  x += x_offset +
+       (image * (channels / multiplier) + channel / multiplier) * (index_t)(in_rows * in_columns);
   /* From the last on: what is beyond the end of a row is written over. */
   for (int c = (out_columns - 1) / LANES * LANES; c >= 0; c -= LANES) {
     const int from = c * STRIDE - left;
-    const view v = {x + from,   seen_bytes(from, in_columns), in_rows, in_columns, top, stride_y,
-                    dilation_y, padding};
+    const view v = {
+        x + from, seen_bytes(from, in_columns), in_rows, in_columns, top, stride_y, dilation_y,
+        padding};
     sum_columns(&v, taps, begin, first, rows, out_columns, sums + c);
   }
   const index_t at = (plane * out_rows + first) * (index_t)out_columns;

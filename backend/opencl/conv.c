@@ -136,21 +136,20 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
  * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes;
- * depthwise lanes: with planes in lanes, dots: of integers. groups: of work-items. By Winograd's method `outputs` is
- * the side of its tiles. */
+ * depthwise lanes: with planes in lanes, dots: of integers. groups: of work-items. By Winograd's
+ * method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
 } conv_variants[] = {
-    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
-    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
-    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
-    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
-    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
-    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
-    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0},
-    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0},
-    {"depthwise dots", 0, 0, 0}};
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},          {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16},  {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},    {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},    {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},    {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},      {"winograd 4", 4, 0, 0},
+    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},          {"lanes", 0, 0, 0},
+    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}, {"depthwise dots", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,

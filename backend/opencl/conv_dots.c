@@ -17,7 +17,7 @@ typedef struct dots_conv {
   int64_t k, words, taps;
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* of the planes */
   int64_t phase_bytes, plane_bytes, positions;
-  bool from_x;                /* planes: x itself */
+  bool from_x;                 /* planes: x itself */
   conv_dim dims[SPATIAL_DIMS]; /* of kernels of one element: a line */
 } dots_conv;
 

@@ -89,7 +89,8 @@ static void write_loops(const elementwise_kernel *p, text *t) {
 }
 
 static void write_tiles(const elementwise_kernel *p, text *t) {
-  text_printf(t, "  const index_t item = (index_t)get_global_id(0);\n  if (item >= total) return;\n");
+  text_printf(t,
+              "  const index_t item = (index_t)get_global_id(0);\n  if (item >= total) return;\n");
   steps_write_tiles(&p->s, t);
 }
 

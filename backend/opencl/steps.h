@@ -24,7 +24,7 @@ typedef struct steps_text {
   const step_names *names;
   int rank;                            /* of f.shapes */
   inner_stride inner[MAX_STEP_INPUTS]; /* along the last dimension, known to the compiler */
-  bool turned[MAX_STEP_INPUTS]; /* steps_write_tiles reads it by tiles; set by the caller */
+  bool turned[MAX_STEP_INPUTS];        /* steps_write_tiles reads it by tiles; set by the caller */
   const elementwise_operand *numbers[MAX_NUMBERS]; /* of f */
   int n_numbers;
 } steps_text;

@@ -29,11 +29,17 @@
 #endif
 #define VECTORS 4
 #define TILE (16 * VECTORS)
+#ifndef DEPTH
 #define DEPTH 64
+#endif
 #define LANE_OUTPUTS 4
-#define MOST_OUTPUTS 64
+#define MOST_OUTPUTS 64 /* a multiple of ROWS */
 #define MOST_TAPS 128
 #define FLIP (SIGNED ? 128 : 0)
+#ifndef FROM_X
+#define FROM_X 0
+#endif
+#define PACK_FLIP (FROM_X ? FLIP * 0x01010101u : 0u)
 
 /* A work-item writes the words of an output. */
 __kernel void conv_dots_weight(const __global char *weight, const long weight_offset,
@@ -130,6 +136,7 @@ static inline cell cell_of(int position, int plane_rows, int plane_columns, int 
 /* What the next elements of a patch are read from. */
 typedef struct walk {
   const __global uchar *plane; /* of the channel, at the tile's first position */
+  const __global uchar *end;   /* of all planes */
   int tap, left;               /* elements that there are */
 } walk;
 
@@ -145,47 +152,127 @@ static inline const __global uchar *next_row(walk *w, const int *taps, int n_tap
   return row;
 }
 
+/* TILE words of four rows. */
+#define JOIN_ROWS(r, to)                                                                           \
+  _Pragma("unroll") for (int v = 0; v < VECTORS; v++)                                              \
+      vstore16((convert_uint16(vload16(v, r[0])) | convert_uint16(vload16(v, r[1])) << 8 |         \
+                convert_uint16(vload16(v, r[2])) << 16 | convert_uint16(vload16(v, r[3])) << 24) ^ \
+                   PACK_FLIP,                                                                      \
+               v, to)
+
+#if DOTS == DOTS_AVX512_VNNI
+/* Dwords 4 q + v of the lines are bytes 4 (4 v + q) and on of the rows, so that pairs of bytes and
+ * of words, which are joined in each quarter, lie in order. */
+static inline uint16 load_line(const __global uchar *row) {
+  const uint16 order = (uint16)(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  uint16 line;
+  __asm__("vpermd (%1), %2, %0" : "=v"(line) : "r"(row), "v"(order));
+  return line;
+}
+#define JOIN(how, a, b, to) __asm__("vpunpck" how " %2, %1, %0" : "=v"(to) : "v"(a), "v"(b))
+static inline void join_rows(const __global uchar *const r[4], uint *to) {
+  uint16 line[4], pair[4], words[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++) line[j] = load_line(r[j]);
+  JOIN("lbw", line[0], line[1], pair[0]);
+  JOIN("lbw", line[2], line[3], pair[1]);
+  JOIN("hbw", line[0], line[1], pair[2]);
+  JOIN("hbw", line[2], line[3], pair[3]);
+  JOIN("lwd", pair[0], pair[1], words[0]);
+  JOIN("hwd", pair[0], pair[1], words[1]);
+  JOIN("lwd", pair[2], pair[3], words[2]);
+  JOIN("hwd", pair[2], pair[3], words[3]);
+#pragma unroll
+  for (int v = 0; v < VECTORS; v++) vstore16(words[v] ^ PACK_FLIP, v, to);
+}
+#else
+static inline void join_rows(const __global uchar *const r[4], uint *to) { JOIN_ROWS(r, to); }
+#endif
+
+/* Rows that end behind all planes: what there is of them. */
+static inline void join_last(const __global uchar *const r[4], const __global uchar *end,
+                             uint *to) {
+  uchar copies[4][TILE];
+  const uchar *rows[4];
+  for (int j = 0; j < 4; j++) {
+    const int n = min((int)(end - r[j]), TILE);
+    for (int i = 0; i < TILE; i++) copies[j][i] = i < n ? r[j][i] : 0;
+    rows[j] = copies[j];
+  }
+  JOIN_ROWS(rows, to);
+}
+
 /* to (n, TILE) = the next n words of the patches. */
 static inline void pack_words(walk *w, int n, const int *taps, int n_taps, int plane_bytes,
                               uint *to) {
   for (int i = 0; i < n; i++, to += TILE) {
     const __global uchar *r[4];
     for (int j = 0; j < 4; j++) r[j] = next_row(w, taps, n_taps, plane_bytes);
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++)
-      vstore16(convert_uint16(vload16(v, r[0])) | convert_uint16(vload16(v, r[1])) << 8 |
-                   convert_uint16(vload16(v, r[2])) << 16 | convert_uint16(vload16(v, r[3])) << 24,
-               v, to);
+    if (w->end - r[3] < TILE || w->end - r[2] < TILE || w->end - r[1] < TILE ||
+        w->end - r[0] < TILE)
+      join_last(r, w->end, to);
+    else
+      join_rows(r, to);
   }
 }
 
-/* sums (ROWS, TILE) += n words of the weight's rows by patches. */
+/* The sums of ROWS outputs of `vectors` vectors of positions, or more of them. */
+#define EACH_SUM                                   \
+  _Pragma("unroll") for (int r = 0; r < ROWS; r++) \
+      _Pragma("unroll") for (int v = 0; v < VECTORS; v++) if (v < vectors)
+
+/* sums (ROWS, TILE), or from `begin` on, += n words of the weight's rows by patches. */
 static inline void multiply_words(int n, const __global int *const *rows, const uint *patches,
-                                  int *sums) {
+                                  const int *begin, int *sums, const int vectors) {
   int16 sum[ROWS][VECTORS];
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) sum[r][v] = vload16(r * VECTORS + v, sums);
+  EACH_SUM sum[r][v] = begin ? (int16)begin[r] : vload16(r * VECTORS + v, sums);
   for (int i = 0; i < n; i++, patches += TILE) {
     uint16 x[VECTORS];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) x[v] = vload16(v, patches);
+    for (int v = 0; v < VECTORS; v++)
+      if (v < vectors) x[v] = vload16(v, patches);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
       const int q = rows[r][i];
 #pragma unroll
-      for (int v = 0; v < VECTORS; v++) sum[r][v] = add_dots(sum[r][v], x[v], q);
+      for (int v = 0; v < VECTORS; v++)
+        if (v < vectors) sum[r][v] = add_dots(sum[r][v], x[v], q);
     }
   }
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) vstore16(sum[r][v], r * VECTORS + v, sums);
+  EACH_SUM vstore16(sum[r][v], r * VECTORS + v, sums);
 }
 
-/* planes: behind the last are TILE bytes more. items = images * groups * blocks of outputs * tiles,
- * the tiles of a block side by side. */
+/* Runs of a tile's positions that are outputs, which follow each other in out. */
+typedef struct runs {
+  int n, outputs, first; /* outputs of all; the first one's number of a channel */
+  uchar from[TILE], size[TILE];
+} runs;
+
+static inline void find_runs(runs *u, int begin, int end, int plane_rows, int plane_columns,
+                             int out_rows, int out_columns) {
+  u->n = u->outputs = u->first = 0;
+  for (int p = begin, m; p < end; p += m) {
+    const cell c = cell_of(p, plane_rows, plane_columns, out_rows, out_columns);
+    m = min(plane_columns - c.column, end - p);
+    const int kept = c.inside ? min(m, out_columns - c.column) : 0;
+    if (kept <= 0) continue;
+    if (u->n == 0) u->first = c.first + c.column;
+    u->from[u->n] = (uchar)(p - begin);
+    u->size[u->n++] = (uchar)kept;
+    u->outputs += kept;
+  }
+}
+
+/* to: the sums of the runs, without what lies between them, and room for a vector. */
+static inline void join_runs(const runs *u, const int *sums, int *to) {
+  for (int i = 0; i < u->n; i++) {
+    for (int k = 0; k < u->size[i]; k += 16) vstore16(vload16(0, sums + u->from[i] + k), 0, to + k);
+    to += u->size[i];
+  }
+}
+
+/* planes: FROM_X, x itself; else behind the last are TILE bytes more. items = images * groups *
+ * blocks of outputs * tiles, the tiles of a block side by side. */
 __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
                         const __global int *form, const long form_offset, const __global int *bias,
                         const long bias_offset, __global STORAGE(OUT_TYPE) * out,
@@ -198,42 +285,47 @@ __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
   const index_t plane = item / tiles / blocks; /* of all groups of all images */
   const int first = (int)(plane % groups) * n_outputs + block * outputs,
             n = min(outputs, n_outputs - block * outputs), n_taps = kernel_z * kernel_y * kernel_x,
-            cells = out_depth * out_rows * out_columns, padded = (n + ROWS - 1) / ROWS * ROWS;
-  int taps[MOST_TAPS], sums[MOST_OUTPUTS * TILE];
+            cells = out_depth * out_rows * out_columns, begin = tile * TILE,
+            end = min(begin + TILE, positions);
+  int taps[MOST_TAPS], sums[MOST_OUTPUTS * TILE + 16];
   uint patches[DEPTH * TILE];
   EACH_TAP(taps);
   form += form_offset;
+  planes += planes_offset;
   const __global int *less = form + (index_t)groups * n_outputs * words;
-  for (int o = 0; o < padded; o++) {
-    const int row = first + min(o, n - 1);
-    const int begin = (HAS_BIAS ? bias[bias_offset + row] : 0) - less[row];
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) vstore16((int16)begin, o * VECTORS + v, sums);
-  }
-  walk w = {planes + planes_offset + plane * channels * plane_bytes + tile * TILE, 0,
+  walk w = {planes + plane * channels * plane_bytes + begin,
+            planes + items / tiles / blocks * channels * plane_bytes + (FROM_X ? 0 : TILE), 0,
             channels * n_taps};
   for (int at = 0; at < words; at += DEPTH) {
     const int depth = min(DEPTH, words - at);
     pack_words(&w, depth, taps, n_taps, plane_bytes, patches);
-    for (int o = 0; o < padded; o += ROWS) {
+    for (int o = 0; o < n; o += ROWS) {
       const __global int *rows[ROWS];
+      int starts[ROWS];
 #pragma unroll
-      for (int r = 0; r < ROWS; r++)
-        rows[r] = form + (index_t)(first + min(o + r, n - 1)) * words + at;
-      multiply_words(depth, rows, patches, sums + o * TILE);
+      for (int r = 0; r < ROWS; r++) {
+        const int row = first + min(o + r, n - 1);
+        rows[r] = form + (index_t)row * words + at;
+        starts[r] = (HAS_BIAS ? bias[bias_offset + row] : 0) - less[row];
+      }
+      if (end - begin <= 16)
+        multiply_words(depth, rows, patches, at == 0 ? starts : 0, sums + o * TILE, 1);
+      else
+        multiply_words(depth, rows, patches, at == 0 ? starts : 0, sums + o * TILE, VECTORS);
     }
   }
-  const index_t number = (plane / groups * groups * n_outputs + first) * (index_t)cells;
+  runs u;
+  int joined[TILE + 16];
+  find_runs(&u, begin, end, plane_rows, plane_columns, out_rows, out_columns);
+  const index_t number = (plane / groups * groups * n_outputs + first) * (index_t)cells + u.first;
   out += out_offset + number;
-  const int end = min((tile + 1) * TILE, positions);
-  for (int p = tile * TILE, m; p < end; p += m) {
-    const cell c = cell_of(p, plane_rows, plane_columns, out_rows, out_columns);
-    m = min(plane_columns - c.column, end - p);
-    const int kept = c.inside ? min(m, out_columns - c.column) : 0;
-    for (int o = 0; o < n; o++) {
-      const index_t at = o * (index_t)cells + c.first + c.column;
-      STORE_RESULT(out + at, sums + o * TILE + p - tile * TILE, number + at, kept);
+  for (int o = 0; o < n && u.n > 0; o++) {
+    const int *made = sums + o * TILE + u.from[0];
+    if (u.n > 1) {
+      join_runs(&u, sums + o * TILE, joined);
+      made = joined;
     }
+    STORE_RESULT(out + o * (index_t)cells, made, number + o * (index_t)cells, u.outputs);
   }
 }
 

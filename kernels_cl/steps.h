@@ -234,6 +234,16 @@ static inline float step_erf_f32(float a) { return erf(a); }
 static inline double step_erf_f64(double a) { return erf(a); }
 #endif
 
+/* rint: PoCL's is an instruction for one number that its compiler makes no vectors of. */
+#if defined(POCL_DEVICE_ADDRESS_BITS) && defined(__SSE4_1__)
+static inline float step_round_f32(float a) { return __builtin_rintf(a); }
+#else
+static inline float step_round_f32(float a) { return rint(a); }
+#endif
+#ifdef cl_khr_fp64
+static inline double step_round_f64(double a) { return rint(a); }
+#endif
+
 static inline long step_to_int_i64(long a) { return a; }
 static inline long step_to_long_i64(long a) { return a; }
 static inline long step_to_ulong_i64(long a) { return a; }

@@ -32,6 +32,7 @@ typedef struct convolution {
   bool takes_dots, has_dots; /* conv_dots_usable */
   bool takes_pairs;          /* pointwise_takes_pairs */
   bool lanes_take_pairs;     /* conv_lanes_takes_pairs */
+  bool depthwise_integer;    /* depthwise_integer_usable */
   dtype compute;             /* what launch_compute makes the kernel's numbers of */
   dtype weight_type;         /* of what the kernel reads */
   arg_buffer weight;
@@ -135,20 +136,20 @@ static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
 
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
  * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes;
- * depthwise lanes: with planes in lanes. groups: of work-items. By Winograd's method `outputs` is
- * the side of its tiles. */
+ * depthwise lanes: with planes in lanes, dots: of integers. groups: of work-items. By Winograd's
+ * method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
 } conv_variants[] = {
-    {"product", 0, 0, 0},        {"direct", 0, 0, 0},         {"direct 8x2x16", 8, 2, 16},
-    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16}, {"direct 4x2x16", 4, 2, 16},
-    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},   {"direct 4x4x8", 4, 4, 8},
-    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},   {"direct 8x1x1", 8, 1, 1},
-    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},   {"direct 4x1x1", 4, 1, 1},
-    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},     {"winograd 4", 4, 0, 0},
-    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},         {"lanes", 0, 0, 0},
-    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}};
+    {"product", 0, 0, 0},        {"direct", 0, 0, 0},          {"direct 8x2x16", 8, 2, 16},
+    {"direct 8x1x16", 8, 1, 16}, {"direct 4x4x16", 4, 4, 16},  {"direct 4x2x16", 4, 2, 16},
+    {"direct 8x3x8", 8, 3, 8},   {"direct 8x2x8", 8, 2, 8},    {"direct 4x4x8", 4, 4, 8},
+    {"direct 4x3x8", 4, 3, 8},   {"direct 4x2x8", 4, 2, 8},    {"direct 8x1x1", 8, 1, 1},
+    {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},    {"direct 4x1x1", 4, 1, 1},
+    {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},      {"winograd 4", 4, 0, 0},
+    {"dots", 0, 0, 0},           {"planes", 0, 0, 0},          {"lanes", 0, 0, 0},
+    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}, {"depthwise dots", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
@@ -159,9 +160,10 @@ enum {
   CONV_PLANES,
   CONV_LANES,
   CONV_GROUPS,
-  CONV_DEPTHWISE_LANES
+  CONV_DEPTHWISE_LANES,
+  CONV_DEPTHWISE_DOTS
 };
-_Static_assert(CONV_DEPTHWISE_LANES + 1 == sizeof conv_variants / sizeof *conv_variants,
+_Static_assert(CONV_DEPTHWISE_DOTS + 1 == sizeof conv_variants / sizeof *conv_variants,
                "rows and names");
 
 typedef struct conv_choice {
@@ -180,6 +182,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE_LANES) return depthwise_lanes_usable(c->s, &c->v->f);
+  if (i == CONV_DEPTHWISE_DOTS) return c->v->depthwise_integer;
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
@@ -197,6 +200,7 @@ static int variant_by_rule(const conv_choice *c) {
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};
+  if (c->v->depthwise_integer) return CONV_DEPTHWISE_DOTS;
   if (c->v->has_dots) return CONV_DOTS;
   if (c->v->takes_pairs && tensor_numel(&f->out->t) == f->images * f->outputs) return CONV_PRODUCT;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
@@ -500,12 +504,14 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   TRY(check_places(f));
   convolution v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
+  TRY(depthwise_integer_usable(s, f, &v.depthwise_integer));
   TRY(pointwise_takes_pairs(s, f, &v.takes_pairs));
   TRY(conv_lanes_takes_pairs(s, f, &v.lanes_take_pairs));
   const int variant = choose_variant(s, &v);
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DEPTHWISE_LANES) return opencl_depthwise_lanes(s, n, f);
+  if (variant == CONV_DEPTHWISE_DOTS) return opencl_depthwise_integer(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
   if (variant == CONV_PLANES) return opencl_planes(s, n, f);
   if (variant == CONV_LANES) return conv_lanes(s, n, f, v.lanes_take_pairs);

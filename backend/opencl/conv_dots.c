@@ -2,6 +2,8 @@
  * run, by one launch, and multiplied by another. */
 #include "backend/opencl/conv_dots.h"
 
+#include <string.h>
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -15,14 +17,30 @@ typedef struct dots_conv {
   int64_t k, words, taps;
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* of the planes */
   int64_t phase_bytes, plane_bytes, positions;
-  bool from_x; /* planes: x itself */
+  bool from_x;                 /* planes: x itself */
+  conv_dim dims[SPATIAL_DIMS]; /* of kernels of one element: a line */
 } dots_conv;
+
+/* A kernel of one element where it is: all positions are a line. */
+static bool make_line(conv_dim dims[SPATIAL_DIMS]) {
+  int64_t positions = 1;
+  for (int i = 0; i < SPATIAL_DIMS; i++) {
+    const conv_dim *d = &dims[i];
+    if (d->kernel != 1 || d->stride != 1 || d->padding != 0 || d->in != d->out) return false;
+    positions *= d->in;
+  }
+  for (int i = 0; i < SPATIAL_DIMS; i++)
+    dims[i].in = dims[i].out = i == SPATIAL_DIMS - 1 ? positions : 1;
+  return true;
+}
 
 static dots_conv plan(cl_recorder *s, const node *n, const conv_form *f) {
   dots_conv c = {.n = n, .f = f, .taps = 1, .phase_bytes = 1, .from_x = true};
   int64_t phases = 1, last = 0;
+  memcpy(c.dims, f->dims, sizeof c.dims);
+  const bool is_line = make_line(c.dims), is_cpu = recorder_traits(s)->is_cpu;
   for (int i = 0; i < SPATIAL_DIMS; i++) {
-    const conv_dim *d = &f->dims[i];
+    const conv_dim *d = &c.dims[i];
     c.taps *= d->kernel;
     c.phases[i] = conv_dim_phases(d);
     c.size[i] = conv_dim_phase_size(d);
@@ -31,7 +49,7 @@ static dots_conv plan(cl_recorder *s, const node *n, const conv_form *f) {
     last = last * c.size[i] + d->out - 1;
     c.from_x = c.from_x && d->stride == 1 && d->padding == 0;
   }
-  c.from_x = c.from_x && f->x->t.type == DTYPE_U8 && !recorder_traits(s)->is_cpu;
+  c.from_x = is_cpu ? is_line : c.from_x && f->x->t.type == DTYPE_U8;
   c.k = f->channels * c.taps;
   c.words = ceil_div(c.k, 4);
   c.plane_bytes = phases * c.phase_bytes;
@@ -95,7 +113,7 @@ static clave_status pack_weight(cl_recorder *s, const dots_conv *c, arg_buffer *
 
 static clave_status lay_out(cl_recorder *s, const dots_conv *c) {
   const conv_form *f = c->f;
-  const conv_dim *z = &f->dims[0], *y = &f->dims[1], *x = &f->dims[2];
+  const conv_dim *z = &c->dims[0], *y = &c->dims[1], *x = &c->dims[2];
   const int64_t items =
       f->images * f->groups * f->channels * c->plane_bytes / max_i64(c->size[2], 1);
   launch l;
@@ -124,7 +142,7 @@ static clave_status lay_out(cl_recorder *s, const dots_conv *c) {
 
 static geometry_params geometry(const dots_conv *c) {
   const conv_form *f = c->f;
-  const conv_dim *z = &f->dims[0], *y = &f->dims[1], *x = &f->dims[2];
+  const conv_dim *z = &c->dims[0], *y = &c->dims[1], *x = &c->dims[2];
   return (geometry_params){.groups = f->groups,
                            .n_outputs = f->outputs,
                            .channels = f->channels,
@@ -185,7 +203,8 @@ static clave_status multiply(cl_recorder *s, const dots_conv *c, arg_buffer form
   begin(&l, s, c);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
   launch_define(&l, "ROWS", f->outputs == 1 || c->dots != DOTS_AVX512_VNNI ? 1 : 4);
-  launch_args(&l, &(conv_dots_args){.planes = scratch_arg(0),
+  launch_define(&l, "FROM_X", c->from_x);
+  launch_args(&l, &(conv_dots_args){.planes = c->from_x ? buffer_arg(f->x) : scratch_arg(0),
                                     .form = form,
                                     .bias = optional_arg(f->bias),
                                     .out = buffer_arg(f->out),

@@ -12,4 +12,10 @@ bool depthwise_lanes_usable(const cl_recorder *s, const conv_form *f);
 bool depthwise_lanes_suit(const conv_form *f);
 clave_status opencl_depthwise_lanes(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
 
+/* Of 8-bit integers, with any kernel that has few columns. */
+clave_status depthwise_integer_usable(cl_recorder *s, const conv_form *f,
+                                      bool *usable) STATUS_CHECK;
+clave_status opencl_depthwise_integer(cl_recorder *s, const node *n,
+                                      const conv_form *f) STATUS_CHECK;
+
 #endif

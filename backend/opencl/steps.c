@@ -96,6 +96,12 @@ bool steps_change_dtype(const steps_text *p) {
   return p->f.n_inputs > 0 && p->f.inputs[0] == &p->f.result;
 }
 
+bool steps_can_turn(const steps_text *p, int input) {
+  const tensor *x = &p->f.shapes[1 + input];
+  return p->rank > 1 && p->inner[input] == INNER_ANY && x->strides[x->rank - 2] == 1 &&
+         input_dtype(p, input) == DTYPE_F32;
+}
+
 bool steps_take_strides(const steps_text *p, int input) {
   return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
 }
@@ -203,11 +209,14 @@ static void write_step(const steps_text *p, text *t, int index) {
 static bool is_float8(dtype t) { return dtype_is_stored(t) && dtype_has_fractions(t); }
 
 void steps_include(const steps_text *p, text *t) {
-  bool float8 = false;
+  bool float8 = false, turned = false;
   for (int i = 0; i < p->f.n_inputs; i++) float8 |= is_float8(input_dtype(p, i));
   for (int i = 0; i < p->f.n_steps; i++) float8 |= is_float8(p->f.steps[i].type);
   text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n");
   if (float8) text_printf(t, "#include \"float8.h\"\n");
+  for (int i = 0; i < p->f.n_inputs; i++)
+    if (p->turned[i]) turned = true;
+  if (turned) text_printf(t, "#include \"turned.h\"\n");
 }
 
 void steps_write_load(const steps_text *p, text *t, int input, const char *pointer,
@@ -262,6 +271,10 @@ static void write_loads(const steps_text *p, text *t, int first) {
   else if (first > 0)
     steps_write_load(p, t, 0, "y", "j");
   for (int i = first; i < p->f.n_inputs; i++) {
+    if (p->turned[i]) {
+      text_printf(t, "  const float v%d = t%d[l * TURNED + j];\n", i, i);
+      continue;
+    }
     snprintf(pointer, sizeof pointer, "p%d", i);
     snprintf(at, sizeof at, "j * %s.s0", p->names->strides[i]);
     const char *const where[] = {[INNER_ZERO] = "0", [INNER_ONE] = "j", [INNER_ANY] = at};
@@ -269,20 +282,62 @@ static void write_loads(const steps_text *p, text *t, int first) {
   }
 }
 
-void steps_write_lines(const steps_text *p, text *t, int first_input) {
-  const char *out = dtype_name(p->f.out->t.type);
-  text_printf(t, "  while (n > 0) {\n");
-  write_line(p, t);
-  for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
+/* Over `count` neighbours from y on. */
+static void write_loop(const steps_text *p, text *t, int first_input) {
   text_printf(t,
               "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) "
               "interleave_count(1)\n#endif\n  for (index_t j = 0; j < count; j++) {\n");
   write_loads(p, t, first_input);
   steps_write(p, t);
+  text_printf(t, "  STORE(%s, y, j, s%d);\n  }\n", dtype_name(p->f.out->t.type), p->f.n_steps - 1);
+}
+
+void steps_write_lines(const steps_text *p, text *t, int first_input) {
+  text_printf(t, "  while (n > 0) {\n");
+  write_line(p, t);
+  for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
+  write_loop(p, t, first_input);
+  text_printf(t, "  y += count;\n  first += count;\n  n -= count;\n  }\n");
+}
+
+/* The block's part of the innermost dimension, its lines, and i2, ... of them. */
+static void write_block(const steps_text *p, text *t) {
+  const char *dims = p->names->dims;
   text_printf(t,
-              "  STORE(%s, y, j, s%d);\n  }\n  y += count;\n  first += count;\n  n -= count;\n"
-              "  }\n",
-              out, p->f.n_steps - 1);
+              "  const index_t parts = (%s.s0 + each - 1) / each, blocks = (%s.s1 + 15) / 16;\n"
+              "  index_t r = item / parts;\n  const index_t part = item %% parts * each, "
+              "line = r %% blocks * 16;\n  r /= blocks;\n"
+              "  const index_t outer = r * %s.s1 + line, end = min(part + each, %s.s0);\n"
+              "  const int lines = (int)min((index_t)16, %s.s1 - line);\n",
+              dims, dims, dims, dims, dims);
+  for (int d = 2; d < p->rank; d++)
+    text_printf(t, "  const index_t i%d = r %% %s.s%d;\n  r /= %s.s%d;\n", d, dims, d, dims, d);
+}
+
+void steps_write_tiles(const steps_text *p, text *t) {
+  const char *out = dtype_name(p->f.out->t.type);
+  write_block(p, t);
+  for (int i = 0; i < p->f.n_inputs; i++)
+    if (p->turned[i]) text_printf(t, "  float t%d[16 * TURNED];\n", i);
+  text_printf(t,
+              "  for (index_t i0 = part; i0 < end; i0 += TURNED) {\n"
+              "  const index_t count = min((index_t)TURNED, end - i0);\n  {\n"
+              "  const index_t i1 = line;\n");
+  for (int i = 0; i < p->f.n_inputs; i++) {
+    if (!p->turned[i]) continue;
+    write_start(p, t, i);
+    text_printf(t, "  turn_tile(p%d, %s.s0, (int)count, lines, t%d);\n", i, p->names->strides[i],
+                i);
+  }
+  text_printf(t,
+              "  }\n  for (int l = 0; l < lines; l++) {\n  const index_t i1 = line + l;\n"
+              "  __global STORAGE(%s) *y = (__global STORAGE(%s) *)out + out_offset + "
+              "(outer + l) * %s.s0 + i0;\n",
+              out, out, p->names->dims);
+  for (int i = 0; i < p->f.n_inputs; i++)
+    if (!p->turned[i]) write_start(p, t, i);
+  write_loop(p, t, 0);
+  text_printf(t, "  }\n  }\n");
 }
 
 /* ---------------------------------------------------------------- parameters */

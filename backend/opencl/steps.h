@@ -24,6 +24,7 @@ typedef struct steps_text {
   const step_names *names;
   int rank;                            /* of f.shapes */
   inner_stride inner[MAX_STEP_INPUTS]; /* along the last dimension, known to the compiler */
+  bool turned[MAX_STEP_INPUTS];        /* steps_write_tiles reads it by tiles; set by the caller */
   const elementwise_operand *numbers[MAX_NUMBERS]; /* of f */
   int n_numbers;
 } steps_text;
@@ -57,5 +58,10 @@ void steps_write(const steps_text *p, text *t);
  * compiler can; first_input 1: y is input 0, too,
  * or `from` is, in private memory, if it is of another dtype. */
 void steps_write_lines(const steps_text *p, text *t, int first_input);
+/* Those of out that are `each` neighbours of 16 lines, number `item` of such blocks, with some
+ * inputs turned (kernels_cl/turned.h). */
+void steps_write_tiles(const steps_text *p, text *t);
+/* Whether neighbours of an input of floats lie along the second dimension. */
+bool steps_can_turn(const steps_text *p, int input);
 
 #endif

@@ -295,6 +295,9 @@ def shape_cases():
             "sliced": (lambda x, y: x[1::2, ::3] * y, ((9, 10), (4, 4))),
             "flipped": (lambda x, y: x.flip(0) - y, ((6, 9), (6, 9))),
             "expanded": (lambda x, y: x.expand(4, 7, 5) + y.expand(4, 7, 5), ((7, 1), (4, 1, 5))),
+            # Lines and neighbours that fill tiles, and the rest of them.
+            "turned": (lambda x, y: 3 * x.mT - y, ((2, 83, 37), (2, 37, 83))),
+            "turned_both": (lambda x, y: (x.mT + y.mT) * x.mT, ((150, 16), (150, 16))),
             "permuted": (lambda x, y: x.permute(2, 0, 1) + y, ((3, 4, 5), (5, 3, 4))),
             "select": (lambda x, y: x[:, 2] + y, ((3, 4, 5), (3, 5))),
         }

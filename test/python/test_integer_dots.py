@@ -79,10 +79,10 @@ class Kinds(nn.Module):
 CLOSE = {torch.float16: (2**-10, 3e-4), torch.uint8: (0, 1), torch.int8: (0, 1)}
 
 
-def run(folder, device, env):
+def run(folder, device, env, variant=None):
     out = folder / "out.safetensors"
     given = ["--inputs", folder / "in.safetensors", "--outputs", out, "--device", device, "--no-fallback"]
-    with variants.forced(TOOL, device, [("conv", "dots")] if device == "opencl" else [], os.environ | env) as env:
+    with variants.forced(TOOL, device, [("conv", variant)] if variant else [], os.environ | env) as env:
         subprocess.run([TOOL, "run", folder / "m.clv", *given], env=env, check=True)
     return load_file(out)
 
@@ -104,8 +104,8 @@ def test_same_bits(kind, tmp_path):
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)
-    devices = [("cpu", env) for env in CPU.values()] + [("opencl", env) for env in OPENCL.values()]
-    for device, env in devices:
-        got = run(tmp_path, device, env)
+    devices = [("cpu", env, None) for env in CPU.values()] + [("opencl", env, "dots") for env in OPENCL.values()]
+    for how in (*devices, ("opencl", {}, None)):
+        got = run(tmp_path, *how)
         for name in want:
-            assert torch.equal(got[name], want[name]), (device, env, name)
+            assert torch.equal(got[name], want[name]), (how, name)

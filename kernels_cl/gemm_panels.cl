@@ -115,6 +115,30 @@ static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, in
 
 #endif
 
+/* What a row of a panel's sums is with its bias; 16 at a time where those of it are neighbours. */
+static inline void store_columns(__local const float *sum, int columns, float alpha, float beta,
+                                 __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n,
+                                 __global STORAGE(OUT_TYPE) * out) {
+  if (columns == COLUMNS && (bias_n == 1 || !HAS_BIAS)) {
+#pragma unroll
+    for (int j = 0; j < COLUMNS; j += 16) {
+      float16 v = alpha * vload16(0, sum + j);
+#if HAS_BIAS
+      v += beta * LOAD16F(BIAS_TYPE, bias + j);
+#endif
+      STORE16F(OUT_TYPE, out + j, v);
+    }
+    return;
+  }
+  for (int j = 0; j < columns; j++) {
+    float v = alpha * sum[j];
+#if HAS_BIAS
+    v += beta * LOADF(BIAS_TYPE, bias, j * bias_n);
+#endif
+    STORE(OUT_TYPE, out, j, v);
+  }
+}
+
 /* padded: m_size rounded up to M. */
 __kernel void gemm_panels(__global const STORAGE(A_TYPE) * a, const long a_offset,
                           const index8 a_batch, const index_t a_m, const index_t a_k,
@@ -148,6 +172,11 @@ __kernel void gemm_panels(__global const STORAGE(A_TYPE) * a, const long a_offse
     copy_rows(a + k0 * a_k, a_m, a_k, rows, n, depth, from);
 #endif
 #endif
+#if HAS_BIAS /* which is far away for each row */
+    for (int m = 0; m < rows && k0 + depth >= words; m++)
+      for (int j = 0; j < count * COLUMNS; j += 16)
+        ASK_FOR(bias + m * bias_m + min(first * COLUMNS + j, n_size - 1) * bias_n);
+#endif
     for (int p = 0; p < count; p += P)
       for (int m = 0; m < rows; m += M)
         multiply_rows(from + m * step, step, a_k, rows - 1 - m,
@@ -159,15 +188,8 @@ __kernel void gemm_panels(__global const STORAGE(A_TYPE) * a, const long a_offse
       const index_t n0 = (first + p) * COLUMNS;
       const int columns = (int)min((index_t)COLUMNS, n_size - n0);
       __local const float *sum = scratch + (p * padded + m) * COLUMNS;
-      for (int j = 0; j < columns; j++) {
-#if HAS_BIAS
-        const float v =
-            alpha * sum[j] + beta * LOADF(BIAS_TYPE, bias, m * bias_m + (n0 + j) * bias_n);
-#else
-        const float v = alpha * sum[j];
-#endif
-        STORE(OUT_TYPE, out, m * n_size + n0 + j, v);
-      }
+      store_columns(sum, columns, alpha, beta, bias + m * bias_m + n0 * bias_n, bias_n,
+                    out + m * n_size + n0);
     }
     const index_t at = m * n_size + first * COLUMNS;
     EPILOGUE(out + at, z * m_size * n_size + at,

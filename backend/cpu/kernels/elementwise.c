@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/walk.h"
 
-enum { GRAIN = 32 * 1024 /* element steps that are worth a thread */ };
+enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a thread */ };
 
 /* ---------------------------------------------------------------- rows times or plus a number */
 
@@ -121,16 +121,39 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static int64_t task_count(const kernel_context *ctx, const elementwise_head *h) {
-  int64_t wanted = (h->n / GRAIN + 1) * h->n_steps;
-  if (h->n * h->n_steps <= 2 * GRAIN) return 1;
-  return wanted < ctx->n_threads ? wanted : ctx->n_threads;
+/* How many additions take as long as a step of floats: 0 is one of them. */
+enum { VECTORS = 8, CALLS = 64 /* of functions of the C library */ };
+static const uint8_t costs[FLOAT_STEP_COUNT] = {
+    [FLOAT_STEP_EXP] = VECTORS,       [FLOAT_STEP_TANH] = VECTORS,   [FLOAT_STEP_ERF] = VECTORS,
+    [FLOAT_STEP_SIGMOID] = VECTORS,   [FLOAT_STEP_SILU] = VECTORS,   [FLOAT_STEP_GELU] = VECTORS,
+    [FLOAT_STEP_GELU_TANH] = VECTORS, [FLOAT_STEP_EXP2] = CALLS,     [FLOAT_STEP_EXPM1] = CALLS,
+    [FLOAT_STEP_LOG] = CALLS,         [FLOAT_STEP_LOG2] = CALLS,     [FLOAT_STEP_LOG10] = CALLS,
+    [FLOAT_STEP_LOG1P] = CALLS,       [FLOAT_STEP_SIN] = CALLS,      [FLOAT_STEP_COS] = CALLS,
+    [FLOAT_STEP_TAN] = CALLS,         [FLOAT_STEP_ASIN] = CALLS,     [FLOAT_STEP_ACOS] = CALLS,
+    [FLOAT_STEP_ATAN] = CALLS,        [FLOAT_STEP_SINH] = CALLS,     [FLOAT_STEP_COSH] = CALLS,
+    [FLOAT_STEP_ASINH] = CALLS,       [FLOAT_STEP_ACOSH] = CALLS,    [FLOAT_STEP_ATANH] = CALLS,
+    [FLOAT_STEP_ERFC] = CALLS,        [FLOAT_STEP_SOFTPLUS] = CALLS, [FLOAT_STEP_ELU] = CALLS,
+    [FLOAT_STEP_MISH] = CALLS,        [FLOAT_STEP_POW] = CALLS,      [FLOAT_STEP_ATAN2] = CALLS,
+    [FLOAT_STEP_HYPOT] = CALLS,       [FLOAT_STEP_LGAMMA] = CALLS,   [FLOAT_STEP_DIGAMMA] = CALLS,
+    [FLOAT_STEP_ERFINV] = CALLS,      [FLOAT_STEP_I0] = CALLS,       [FLOAT_STEP_ZETA] = CALLS};
+
+static int64_t cost_of(const kstep *s) {
+  const bool is_float = s->form == KSTEP_MAP && compute_class_of(s->operand_type) != COMPUTE_I64;
+  return is_float && costs[s->kind] > 0 ? costs[s->kind] : 1;
 }
 
-/* args of either kernel: both begin with the head. */
-static size_t list_scratch(const kernel_context *ctx, const void *args) {
-  const elementwise_head *h = args;
-  return h->n == 0 ? 0 : (size_t)task_count(ctx, h) * step_slots_bytes(h, ROW_BLOCK);
+static int64_t task_count(const kernel_context *ctx, const elementwise_head *h,
+                          const kstep *steps) {
+  int64_t cost = 0;
+  for (int i = 0; i < h->n_steps; i++) cost += cost_of(&steps[i]);
+  const int64_t blocks = (h->n + ROW_BLOCK - 1) / ROW_BLOCK, wanted = h->n / (GRAIN / cost + 1);
+  const int64_t most = blocks < ctx->n_threads ? blocks : ctx->n_threads;
+  return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+static size_t list_scratch(const kernel_context *ctx, const elementwise_head *h,
+                           const kstep *steps) {
+  return h->n == 0 ? 0 : (size_t)task_count(ctx, h, steps) * step_slots_bytes(h, ROW_BLOCK);
 }
 
 static bool run_list(const kernel_context *ctx, const elementwise_head *head, const ktensor *inputs,
@@ -142,8 +165,8 @@ static bool run_list(const kernel_context *ctx, const elementwise_head *head, co
     return true;
   }
   const step_list e = step_list_of(head, inputs, steps, ROW_BLOCK);
-  task t = {.e = &e, .fault = ctx->fault, .n_tasks = task_count(ctx, head)};
-  t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head));
+  task t = {.e = &e, .fault = ctx->fault, .n_tasks = task_count(ctx, head, steps)};
+  t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head, steps));
   if (!t.slots) return false;
   ctx->parallel_for(ctx->pool, t.n_tasks, 1, run_tasks, &t);
   return true;
@@ -159,10 +182,20 @@ static bool run_short(const kernel_context *ctx, const void *args) {
   return run_list(ctx, &p->head, p->inputs, p->steps);
 }
 
+static size_t long_scratch(const kernel_context *ctx, const void *args) {
+  const elementwise_args *p = args;
+  return list_scratch(ctx, &p->head, p->steps);
+}
+
+static size_t short_scratch(const kernel_context *ctx, const void *args) {
+  const short_elementwise_args *p = args;
+  return list_scratch(ctx, &p->head, p->steps);
+}
+
 const kernel_desc kernel_elementwise = {
     .name = "elementwise",
     .run = run_long,
-    .scratch = list_scratch,
+    .scratch = long_scratch,
     .args_size = sizeof(elementwise_args),
     .operands = {OPERAND(elementwise_args, head.out), OPERAND(elementwise_args, inputs[0]),
                  OPERAND(elementwise_args, inputs[1]), OPERAND(elementwise_args, inputs[2]),
@@ -173,7 +206,7 @@ const kernel_desc kernel_elementwise = {
 const kernel_desc kernel_short_elementwise = {
     .name = "short_elementwise",
     .run = run_short,
-    .scratch = list_scratch,
+    .scratch = short_scratch,
     .args_size = sizeof(short_elementwise_args),
     .steps = OPERAND(short_elementwise_args, head),
     .operands = {

@@ -319,8 +319,8 @@ static void provide_slab(const kernel_context *ctx, gemm_tiling *p) {
   p->panels = g->a_is_packed ? packed_slab(p, p->batch, p->row) : p->slab_memory;
   if (g->a_is_packed) return;
   int64_t strips = (least(p->slab, g->m - p->row) + p->height - 1) / p->height;
-  ctx->parallel_for(ctx->pool, strips, p->work > 1 ? PACK_GRAIN / (g->k + 1) + 1 : strips,
-                    pack_strips, p);
+  ctx->parallel_for(ctx->pool, strips,
+                    p->work > 1 ? PACK_GRAIN / (g->k * p->height + 1) + 1 : strips, pack_strips, p);
 }
 
 static int64_t tasks_along_m(const gemm_tiling *p) {

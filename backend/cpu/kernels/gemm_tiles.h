@@ -19,6 +19,14 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
     __builtin_prefetch(c, 1, 3);
     if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(c + 64, 1, 3);
   }
+  if (t->from != t->c && t->from_step != 0) {
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+      const char *from = (const char *)((const float *)t->from + i * t->from_step);
+      __builtin_prefetch(from, 0, 3);
+      if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(from + 64, 0, 3);
+    }
+  }
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
   for (; k + chains <= t->k; k += chains) {

@@ -1,8 +1,10 @@
-/* Normalisations: two passes of statistics over a contiguous run, then one affine pass. */
+/* Normalisations: two passes of statistics over a contiguous run, then one affine pass. Floats of
+ * 32 bits are read where they lie, others are made doubles block by block. */
 #include "backend/cpu/kernels/norm.h"
 
 #include <math.h>
 
+#include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/rows.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
@@ -29,6 +31,8 @@ static double sum_lanes(const double *lane) {
 /* Sum over elements [at, at + n) of x - shift, or of its square. */
 static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bool square) {
   double lane[8] = {0}, block[ROW_BLOCK];
+  if (x->type == DTYPE_F32)
+    return norm_rows_here().sum(n, (const float *)x->data + at, shift, square);
   for (int64_t done = 0; done < n; done += ROW_BLOCK) {
     int64_t m = n - done < ROW_BLOCK ? n - done : ROW_BLOCK, i = 0;
     load_part(x, at + done, m, 0, block);
@@ -49,8 +53,32 @@ static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double 
 
 /* ---------------------------------------------------------------- over rows */
 
+/* Elements [at, at + n) of a parameter of floats; absent: `fill`, in `room`. */
+static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fill, float *room) {
+  if (t->data) return (const float *)t->data + at;
+  for (int64_t i = 0; i < n; i++) room[i] = fill;
+  return room;
+}
+
+static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
+
+static void scale_floats(const row_norm *p, int64_t r, double mean, double inverse) {
+  const norm_rows rows = norm_rows_here();
+  float ones[ROW_BLOCK], zeros[ROW_BLOCK];
+  for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
+    const int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK, i = r * p->row + at;
+    rows.scale(n, (const float *)p->x.data + i, mean, inverse,
+               find_part(&p->weight, at, n, 1, ones), find_part(&p->bias, at, n, 0, zeros),
+               (float *)p->out.data + i);
+  }
+}
+
 static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
+  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) && is_f32(&p->out)) {
+    scale_floats(p, r, mean, inverse);
+    return;
+  }
   for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
     int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK;
     load_part(&p->x, r * p->row + at, n, 0, x);
@@ -110,6 +138,11 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 /* Plane `k` (of batch * channels): x * scale + shift. */
 static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
   double x[ROW_BLOCK];
+  if (is_f32(&p->x) && is_f32(&p->out)) {
+    norm_rows_here().shift(p->plane, (const float *)p->x.data + k * p->plane, scale, shift,
+                           (float *)p->out.data + k * p->plane);
+    return;
+  }
   for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
     int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
     load_part(&p->x, k * p->plane + at, n, 0, x);

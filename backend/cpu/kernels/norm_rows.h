@@ -1,0 +1,23 @@
+#ifndef BACKEND_CPU_KERNELS_NORM_ROWS_H
+#define BACKEND_CPU_KERNELS_NORM_ROWS_H
+/* What norms do with contiguous floats: in doubles, without products and sums that are rounded
+ * once, so that all processors give the same bits. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The sum of x - shift, or of its square: in 32 lanes, of which neighbours are added first. */
+typedef double (*norm_sum)(int64_t n, const float *x, double shift, bool squares);
+/* out = (x - mean) * inverse * weight + bias; weight, bias: (n). out may be x. */
+typedef void (*norm_scale)(int64_t n, const float *x, double mean, double inverse,
+                           const float *weight, const float *bias, float *out);
+/* out = x * scale + shift; out may be x. */
+typedef void (*norm_shift)(int64_t n, const float *x, double scale, double shift, float *out);
+
+typedef struct norm_rows {
+  norm_sum sum;
+  norm_scale scale;
+  norm_shift shift;
+} norm_rows;
+norm_rows norm_rows_here(void);
+
+#endif

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
+#include "base/ranges.h"
 
 void once_run(once *o, void (*init)(void)) {
   enum { NEW = 0, RUNNING = 1, DONE = 2 };
@@ -185,18 +187,25 @@ enum {
 typedef struct job {
   kernel_body body;
   void *ctx;
-  int64_t n, chunk, n_chunks;
+  int64_t n, chunk, n_chunks, n_ranges;
 } job;
 
+typedef struct worker {
+  thread_pool *pool; /* borrowed, outlives us */
+  pthread_t id;
+  int64_t range; /* that it owns, where a job has so many; the caller owns the first */
+} worker;
+
 struct thread_pool {
-  pthread_t *threads; /* owned, n_workers */
+  worker *workers;    /* owned, n_workers */
+  work_range *ranges; /* owned, n_workers + 1: of the job's chunks */
   int n_workers;      /* without the caller */
   int64_t spin_ns;    /* 0 where there is no second CPU to spin on */
   atomic_flag taken;  /* by the caller of the job */
   job work;           /* written only while no worker is inside and the job is closed */
-  _Atomic int64_t next_chunk;
   _Atomic uint64_t state;
-  _Atomic int sleepers;
+  _Atomic int sleepers; /* that nobody has woken up yet */
+  int woken;            /* that are still asleep */
   _Atomic bool caller_waits, stop;
   pthread_mutex_t m;
   pthread_cond_t wake, done;
@@ -210,11 +219,10 @@ static void cpu_relax(void) {
 #endif
 }
 
-static void run_chunks(thread_pool *p) {
+static void run_chunks(thread_pool *p, int64_t range) {
   const job *w = &p->work;
-  for (;;) {
-    int64_t i = atomic_fetch_add(&p->next_chunk, 1);
-    if (i >= w->n_chunks) return;
+  const int64_t own = range % w->n_ranges;
+  for (int64_t at = own, i; ranges_take(p->ranges, w->n_chunks, w->n_ranges, own, &at, &i);) {
     int64_t begin = i * w->chunk;
     w->body(w->ctx, begin, w->n - begin < w->chunk ? w->n : begin + w->chunk);
   }
@@ -236,12 +244,17 @@ static bool spin_for_job(thread_pool *p, uint64_t last) {
   return false;
 }
 
+/* Until a job comes or somebody else's has woken us, who came too late: the next one may be near.
+ */
 static void sleep_for_job(thread_pool *p, uint64_t last) {
   (void)pthread_mutex_lock(&p->m);
   atomic_fetch_add(&p->sleepers, 1);
-  while (!has_job(atomic_load(&p->state), last) && !atomic_load(&p->stop))
-    (void)pthread_cond_wait(&p->wake, &p->m);
-  atomic_fetch_sub(&p->sleepers, 1);
+  if (!has_job(atomic_load(&p->state), last))
+    while (p->woken == 0 && !atomic_load(&p->stop)) (void)pthread_cond_wait(&p->wake, &p->m);
+  if (p->woken > 0)
+    p->woken--;
+  else
+    atomic_fetch_sub(&p->sleepers, 1);
   (void)pthread_mutex_unlock(&p->m);
 }
 
@@ -254,7 +267,8 @@ static void leave_job(thread_pool *p) {
 }
 
 static void *run_worker(void *arg) {
-  thread_pool *p = arg;
+  const worker *w = arg;
+  thread_pool *p = w->pool;
   uint64_t last = 0; /* jobs are numbered from 1 */
   for (;;) {
     if (!spin_for_job(p, last)) sleep_for_job(p, last);
@@ -263,17 +277,20 @@ static void *run_worker(void *arg) {
     if (!has_job(state, last)) continue;
     if (!atomic_compare_exchange_weak(&p->state, &state, state + STATE_WORKER)) continue;
     last = state / STATE_JOB;
-    run_chunks(p);
+    run_chunks(p, w->range);
     leave_job(p);
   }
 }
 
-/* Wakes up to `wanted` sleeping workers. */
+/* Wakes up to `wanted` sleeping workers, each of them once. */
 static void wake_workers(thread_pool *p, int64_t wanted) {
-  int sleepers = atomic_load(&p->sleepers);
-  if (sleepers == 0) return;
+  if (atomic_load(&p->sleepers) == 0) return;
   (void)pthread_mutex_lock(&p->m);
-  for (int i = 0; i < sleepers && i < wanted; i++) (void)pthread_cond_signal(&p->wake);
+  for (; atomic_load(&p->sleepers) > 0 && wanted > 0; wanted--) {
+    atomic_fetch_sub(&p->sleepers, 1);
+    p->woken++;
+    (void)pthread_cond_signal(&p->wake);
+  }
   (void)pthread_mutex_unlock(&p->m);
 }
 
@@ -301,13 +318,14 @@ void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body,
   }
   int64_t grains = n / grain, share = grains / ((int64_t)(p->n_workers + 1) * CHUNKS_PER_THREAD);
   int64_t chunk = share > 1 ? share * grain : grain;
-  p->work = (job){body, ctx, n, chunk, n / chunk + (n % chunk != 0)};
-  atomic_store(&p->next_chunk, 0);
+  const int64_t n_chunks = n / chunk + (n % chunk != 0), threads = p->n_workers + 1;
+  p->work = (job){body, ctx, n, chunk, n_chunks, n_chunks < threads ? n_chunks : threads};
+  for (int64_t i = 0; i < p->work.n_ranges; i++) p->ranges[i].taken = 0;
   uint64_t number = atomic_load(&p->state) / STATE_JOB + 1;
   if (number > UINT32_MAX) number = 1;
   atomic_store(&p->state, number * STATE_JOB + STATE_OPEN);
   wake_workers(p, p->work.n_chunks - 1);
-  run_chunks(p);
+  run_chunks(p, 0);
   atomic_fetch_and(&p->state, ~STATE_OPEN);
   wait_for_workers(p);
   atomic_flag_clear(&p->taken);
@@ -349,26 +367,34 @@ static clave_status choose_threads(int *out) {
   return NULL;
 }
 
+static void free_pool(thread_pool *p) {
+  free(p->workers);
+  free(p->ranges);
+  free(p);
+}
+
 clave_status thread_pool_create(int n_threads, thread_pool **out) {
   *out = NULL;
   if (n_threads <= 0) TRY(choose_threads(&n_threads));
   if (n_threads > MAX_THREADS)
     return INVALID("%d threads, expected at most %d", n_threads, (int)MAX_THREADS);
   thread_pool *p = calloc(1, sizeof *p);
-  pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
-  if (!p || !threads) {
-    free(p);
-    free(threads);
+  if (!p) return status_no_memory();
+  p->workers = calloc((size_t)n_threads, sizeof *p->workers);
+  p->ranges = memory_alloc((size_t)n_threads * sizeof *p->ranges);
+  if (!p->workers || !p->ranges) {
+    free_pool(p);
     return status_no_memory();
   }
-  p->threads = threads;
   p->spin_ns = n_threads <= count_cpus() ? SPIN_NS : 0;
   atomic_flag_clear(&p->taken);
   (void)pthread_mutex_init(&p->m, NULL);
   (void)pthread_cond_init(&p->wake, NULL);
   (void)pthread_cond_init(&p->done, NULL);
   while (p->n_workers < n_threads - 1) {
-    if (start_thread(run_worker, p, &threads[p->n_workers]) != 0) break;
+    worker *w = &p->workers[p->n_workers];
+    *w = (worker){.pool = p, .range = p->n_workers + 1};
+    if (start_thread(run_worker, w, &w->id) != 0) break;
     p->n_workers++;
   }
   *out = p;
@@ -381,10 +407,9 @@ void thread_pool_destroy(thread_pool *p) {
   atomic_store(&p->stop, true);
   (void)pthread_cond_broadcast(&p->wake);
   (void)pthread_mutex_unlock(&p->m);
-  for (int i = 0; i < p->n_workers; i++) (void)pthread_join(p->threads[i], NULL);
+  for (int i = 0; i < p->n_workers; i++) (void)pthread_join(p->workers[i].id, NULL);
   (void)pthread_cond_destroy(&p->wake);
   (void)pthread_cond_destroy(&p->done);
   (void)pthread_mutex_destroy(&p->m);
-  free(p->threads);
-  free(p);
+  free_pool(p);
 }

@@ -244,13 +244,45 @@ static void test_wait_event(void **state) {
   wait_event_destroy(NULL);
 }
 
+typedef struct meeting {
+  int arrived;
+  int64_t first[2]; /* of whom: the caller, a worker */
+  pthread_t caller;
+} meeting;
+
+/* Waits for the other thread, a second at most. */
+static void meet(void *ctx, int64_t begin, int64_t end) {
+  meeting *m = ctx;
+  (void)end;
+  if (__atomic_fetch_add(&m->arrived, 1, __ATOMIC_ACQ_REL) < 2)
+    m->first[!pthread_equal(pthread_self(), m->caller)] = begin;
+  const int64_t stop = clock_ns() + 1000000000;
+  while (__atomic_load_n(&m->arrived, __ATOMIC_ACQUIRE) < 2 && clock_ns() < stop) (void)usleep(10);
+}
+
+/* A worker that has fallen asleep is woken up for every loop, and each thread begins with a part of
+ * its own, always the same. */
+static void test_own_parts(void **state) {
+  (void)state;
+  thread_pool *pool;
+  assert_null(thread_pool_create(2, &pool));
+  for (int round = 0; round < 40; round++) {
+    meeting m = {.first = {-1, -1}, .caller = pthread_self()};
+    if (round % 2) (void)usleep(1000); /* longer than it spins */
+    thread_pool_for(pool, 64, 8, meet, &m);
+    assert_int_equal(m.first[0], 0);
+    assert_int_equal(m.first[1], 32);
+  }
+  thread_pool_destroy(pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wait_event),  cmocka_unit_test(test_covers_all),
       cmocka_unit_test(test_nested),      cmocka_unit_test(test_several_callers),
       cmocka_unit_test(test_environment), cmocka_unit_test(test_once),
       cmocka_unit_test(test_threads),     cmocka_unit_test(test_lock_within),
-      cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_signals),     cmocka_unit_test(test_own_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,10 +21,11 @@ enum {
   BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded ones, whose sums need no short chains */
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
-  MEDIUM_PLANE = 256, /* of which a deep sum is made no slower */
-  SMALL_PLANE = 64,   /* positions that fill columns of gemm.c badly */
-  WORK = 256 * 1024,  /* multiplications that are worth waking a thread up */
-  COPY_WORK = 64 * 1024,
+  MEDIUM_PLANE = 256,     /* of which a deep sum is made no slower */
+  SMALL_PLANE = 64,       /* positions that fill columns of gemm.c badly */
+  WORK = 256 * 1024,      /* multiplications that are worth waking a thread up */
+  COPY_WORK = 8 * 1024,   /* elements, the same */
+  LARGE_PLANE = 512,      /* outputs: rows of all planes are copied one after the other */
   LARGE_COPY = 16 * 1024, /* elements of a plane */
   TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
   PACK_GRAIN = 1,         /* panels */
@@ -218,25 +219,36 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
 }
 
-static void copy_plane(const void *user, int64_t plane, char *scratch) {
-  const direct *t = user;
+static int64_t copied_rows(const direct *t) { return t->seen[0] * t->seen[1]; }
+
+static void copy_plane_row(const direct *t, int64_t plane, int64_t row) {
   const conv_dim *d = t->p->dims;
   const int64_t group = plane / t->depth, i = plane % t->depth, size = in_size(t->p);
   const int64_t channel = conv_is_rounded(t->p) ? 2 * i : i;
   const int64_t from = (t->image * t->p->groups + group) * t->p->channels + channel;
+  const int64_t z = row / t->seen[1], y = row % t->seen[1];
+  const int64_t at_z = z * apart(t->p, 0) - d[0].padding, at_y = y * apart(t->p, 1) - d[1].padding;
+  const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
+  const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
+  const bool narrow = is_narrow(t->p->x_is_narrow), pairs = channel + 1 < t->p->channels;
   float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
-  (void)scratch;
-  for (int64_t z = 0; z < t->seen[0]; z++)
-    for (int64_t y = 0; y < t->seen[1]; y++) {
-      const int64_t at_z = z * apart(t->p, 0) - d[0].padding,
-                    at_y = y * apart(t->p, 1) - d[1].padding;
-      const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
-      const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
-      const bool narrow = is_narrow(t->p->x_is_narrow), pairs = channel + 1 < t->p->channels;
-      const void *row = inside ? narrow_at(t->p->x, narrow, at) : NULL;
-      const void *odd = inside && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL;
-      copy_row(t, row, odd, to + z * t->steps[0] + y * t->steps[1]);
-    }
+  copy_row(t, inside ? narrow_at(t->p->x, narrow, at) : NULL,
+           inside && conv_is_rounded(t->p) && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL,
+           to + z * t->steps[0] + y * t->steps[1]);
+}
+
+/* Rows of all planes, in an order in which threads take neighbours of what they wrote. */
+static void copy_rows(void *ctx, int64_t begin, int64_t end) {
+  const direct *t = ctx;
+  const int64_t planes = copied_planes(t), rows = copied_rows(t);
+  const bool large = t->cells >= LARGE_PLANE;
+  for (int64_t i = begin; i < end; i++)
+    copy_plane_row(t, large ? i % planes : i / rows, large ? i / planes : i % rows);
+}
+
+static void copy_image(const kernel_context *ctx, direct *t) {
+  ctx->parallel_for(ctx->pool, copied_planes(t) * copied_rows(t),
+                    ceil_div(COPY_WORK, at_least(t->seen[2], 1)), copy_rows, t);
 }
 
 /* ---------------------------------------------------------------- outputs */
@@ -365,8 +377,7 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
   for (t.image = 0; t.image < t.p->images; t.image++) {
     t.from = t.copied;
     if (t.copies)
-      run_slots_in(ctx, copied_planes(&t), copied_planes(&t) * plane_size(&t) / COPY_WORK, 0,
-                   copy_plane, &t, slots);
+      copy_image(ctx, &t);
     else
       t.from = (const float *)t.p->x + t.image * t.p->groups * t.p->channels * plane_size(&t);
     run_slots_in(ctx, task_count(&t), work_of(&t), task_bytes(&t), run_task, &t, slots);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t at_least(int64_t n, int64_t low) { return n < low ? low : n; }
 static inline int64_t ceil_div(int64_t n, int64_t of) { return (n + of - 1) / of; }
 static inline int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 /* Where share i of n begins, of `shares` whose sizes differ by 1 at most. */

@@ -56,7 +56,7 @@ enum {
   WIDEST = 4096,           /* columns of outputs */
   TASK_SUMS = 2048,        /* a task makes so many outputs at least, of several planes */
   TASKS = 4,               /* of a thread, at least, where planes lie in lanes */
-  MULTIPLIES_PER_THREAD = 128 * 1024
+  MULTIPLIES_PER_THREAD = 32 * 1024
 };
 
 /* What is made: `n` strips of `rows` output rows of each plane, `planes` planes in a task. */

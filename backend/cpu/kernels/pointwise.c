@@ -17,6 +17,7 @@ enum {
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   FEW_STRIPS = 4,
   TASKS = 4,             /* of a thread, at least, so that all end at about the same time */
+  LARGE_PLANE = 512,     /* columns that are cut alone: threads write what they will read */
   TASK_WORK = 32 * 1024, /* multiplications of a task of few strips, at least */
   WORK = 256 * 1024,     /* multiplications that are worth waking a thread up */
   PACK_WORK = 64 * 1024  /* elements, the same */
@@ -78,6 +79,12 @@ bool pointwise_fits(const conv_part *a) {
   return true;
 }
 
+/* Tasks of columns, at least `wanted` where that is worth it. */
+static int64_t columns_cut(const cutting *c, int64_t panels, int64_t wanted) {
+  const int64_t worth = c->g->m * c->g->k * c->cells / TASK_WORK;
+  return at_least(c->across, least(least(panels, worth), wanted));
+}
+
 static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
   cutting c = {.a = a,
                .g = g,
@@ -88,7 +95,10 @@ static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g
   c.strips = ceil_div(g->m, c.height);
   const int64_t panels = c.cells / c.whole.nr, products = a->p->images * g->batch;
   c.across = ceil_div(panels, TASK_PANELS);
-  if (products * c.across < TASKS * ctx->n_threads) {
+  if (c.cells >= LARGE_PLANE && ctx->n_threads > 1) {
+    c.down = 1;
+    c.across = columns_cut(&c, panels, TASKS * ctx->n_threads);
+  } else if (products * c.across < TASKS * ctx->n_threads) {
     const int64_t most = g->m * g->k * c.cells / c.across / TASK_WORK;
     c.down = least(least(c.strips, 2 * TASKS * ctx->n_threads), most);
   }

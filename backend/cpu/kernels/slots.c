@@ -1,11 +1,17 @@
-/* Tasks with per-thread scratch: one slot per thread, which takes the next task until none is left.
- */
+/* Tasks with per-thread scratch: one slot per thread, which takes tasks of its range until none is
+ * left anywhere. */
 #include "backend/cpu/kernels/slots.h"
 
+#include "backend/cpu/kernels/counts.h"
+#include "base/ranges.h"
+
+enum { MOST_RANGES = 64 }; /* slots beyond share them */
+
 typedef struct slot_loop {
+  work_range ranges[MOST_RANGES];
   slot_task run;
   const void *user;
-  int64_t n_tasks, next;
+  int64_t n_tasks, n_ranges;
   char *scratch;
   size_t scratch_size;
 } slot_loop;
@@ -14,11 +20,9 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
   slot_loop *l = ctx;
   for (int64_t slot = begin; slot < end; slot++) {
     char *scratch = l->scratch + (size_t)slot * l->scratch_size;
-    for (;;) {
-      int64_t task = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
-      if (task >= l->n_tasks) break;
+    const int64_t own = slot % l->n_ranges;
+    for (int64_t at = own, task; ranges_take(l->ranges, l->n_tasks, l->n_ranges, own, &at, &task);)
       l->run(l->user, task, scratch);
-    }
   }
 }
 
@@ -41,12 +45,16 @@ size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, siz
 void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
                   slot_task run, const void *user, char *scratch) {
   if (n_tasks <= 0) return;
-  slot_loop l = {.run = run,
-                 .user = user,
-                 .n_tasks = n_tasks,
-                 .scratch = scratch,
-                 .scratch_size = kernel_scratch_size(scratch_size)};
-  ctx->parallel_for(ctx->pool, count_slots(ctx, n_tasks, work), 1, run_slot_range, &l);
+  const int64_t n = count_slots(ctx, n_tasks, work);
+  slot_loop l;
+  l.run = run;
+  l.user = user;
+  l.n_tasks = n_tasks;
+  l.n_ranges = least(n, MOST_RANGES);
+  l.scratch = scratch;
+  l.scratch_size = kernel_scratch_size(scratch_size);
+  for (int64_t i = 0; i < l.n_ranges; i++) l.ranges[i].taken = 0;
+  ctx->parallel_for(ctx->pool, n, 1, run_slot_range, &l);
 }
 
 bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,

@@ -15,18 +15,13 @@ import time
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import classes
 import long
 import replays
+from replays import main_classes
 
 from runner import PYTEST, ROOT, SAN_BUILD, Job, Runner, make, tests_in
 
 SAN = "address,undefined"
-
-
-def main_classes(r):
-    """The classes that a part runs on which takes one by turns; --all: both."""
-    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
 def pairs(r, build, env):
@@ -56,11 +51,11 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every eighth op on the CPU backend, of one in sixty with open sizes, and of one
+    """A few of torch's own samples of every twelfth op on the CPU backend, of one in sixty with open sizes, and of one
     in sixty on OpenCL, where kernels are built first; `make conformance` runs them all."""
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
     jobs = [Job([*command, "--device", "opencl", "--slice", "60"], c.env, c.name) for c in main_classes(r)]
-    jobs += [Job([*command, "--device", "cpu", "--slice", "8"]), Job([*PYTEST, "test/conformance"])]
+    jobs += [Job([*command, "--device", "cpu", "--slice", "12"]), Job([*PYTEST, "test/conformance"])]
     jobs += [Job([*command, "--device", "cpu", "--slice", "60", "--open"])]
     r.run_all(jobs, timeout=1500)
 
@@ -140,11 +135,8 @@ PYTHON_AND_TEXT = pytest_part(
     "test/python/test_[a-g]*.py",
     "test/python/test_[h-o]*.py",
     "test/python/test_[p-z]*.py",
-    "test/examples",
-    "test/tokenizer",
     "test/llm",
-    "test/jinja",
-    "test/cli",
+    "test/tokenizer test/jinja test/cli test/examples",
     by_class=True,
 )
 CASES, SANITIZED = "torch's answers", "sanitized C suite"

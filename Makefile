@@ -10,7 +10,9 @@ LIBDIR ?= $(PREFIX)/lib
 VERSION = 0.1.0
 ABI = 0#         of libclave.so: a new number where a program built for the last one may not run
 PYTHON ?= python3
-CFLAGS ?= -O2 -g
+# Sanitized code takes clang much longer at -O2; their reports name functions and lines alone.
+CFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
+FAST = $(if $(SAN),,-O3)
 ifneq ($(SAN),)
   BUILD ?= build/san
   CC := clang
@@ -88,11 +90,11 @@ FLAGS_STAMP = $(BUILD)/flags
 ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
-$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
-$(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = -O3 -fno-trapping-math
+$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = $(FAST) -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
+$(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-trapping-math
 # clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
 TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes depthwise_narrow few_rows pairs pointwise_narrow step_rows
-UNTIMED = backend/opencl interp cli ops compile api delegate# rooms without long loops
+UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
 ifneq ($(SAN),)
 $(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
 endif
@@ -175,7 +177,7 @@ $(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka -lpthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 $(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these first, wherever clang-format sorts it.
-$(BUILD)/obj/test/%.o: EXTRA = -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
+$(BUILD)/obj/test/%.o: EXTRA = $(if $(SAN),-O0) -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)

@@ -1,4 +1,4 @@
-"""Runs every test of the project, part by part, with a time for each, and closes with `N passed, N failed`.
+"""Runs every test of the project, in parts side by side, with a time for each, and closes with `N passed, N failed`.
 
 Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
 CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too; goes on where a run of this commit was
@@ -15,18 +15,13 @@ import time
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import classes
 import long
 import replays
+from replays import main_classes
 
 from runner import PYTEST, ROOT, SAN_BUILD, Job, Runner, make, tests_in
 
 SAN = "address,undefined"
-
-
-def main_classes(r):
-    """The classes that a part runs on which takes one by turns; --all: both."""
-    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
 def pairs(r, build, env):
@@ -56,11 +51,11 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every eighth op on the CPU backend, of one in sixty with open sizes, and of one
+    """A few of torch's own samples of every twelfth op on the CPU backend, of one in sixty with open sizes, and of one
     in sixty on OpenCL, where kernels are built first; `make conformance` runs them all."""
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
     jobs = [Job([*command, "--device", "opencl", "--slice", "60"], c.env, c.name) for c in main_classes(r)]
-    jobs += [Job([*command, "--device", "cpu", "--slice", "8"]), Job([*PYTEST, "test/conformance"])]
+    jobs += [Job([*command, "--device", "cpu", "--slice", "12"]), Job([*PYTEST, "test/conformance"])]
     jobs += [Job([*command, "--device", "cpu", "--slice", "60", "--open"])]
     r.run_all(jobs, timeout=1500)
 
@@ -136,48 +131,49 @@ def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
 
-# name, function, "short" (make check) or "all" (make check-all only)
+PYTHON_AND_TEXT = pytest_part(
+    "test/python/test_[a-g]*.py",
+    "test/python/test_[h-o]*.py",
+    "test/python/test_[p-z]*.py",
+    "test/llm",
+    "test/tokenizer test/jinja test/cli test/examples",
+    by_class=True,
+)
+CASES, SANITIZED = "torch's answers", "sanitized C suite"
+
+# name, function, "short" (make check) or "all" (make check-all only), names of those that must have ended before
 PARTS = [
-    ("lint", lint, "short"),
-    ("C suite", c_plain, "short"),
-    ("sanitized C suite", c_sanitized, "short"),
-    ("torch's answers", replays.build_cases, "short"),
-    ("op cases", replays.replay_all, "short"),
-    ("conformance", conformance, "short"),
+    ("lint", lint, "short", []),
+    ("C suite", c_plain, "short", []),
+    (SANITIZED, c_sanitized, "short", []),
+    (CASES, replays.build_cases, "short", []),
+    ("python and text", PYTHON_AND_TEXT, "short", []),
+    ("compiled programs", long.compiled, "short", []),
+    ("ExecuTorch", executorch, "short", []),
+    ("planted faults", long.mutants, "short", [CASES, SANITIZED, "ExecuTorch"]),
+    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "short", ["ExecuTorch"]),
+    ("op cases", replays.replay_all, "short", [CASES, SANITIZED]),
+    ("conformance", conformance, "short", []),
     (
-        "python and text",
-        pytest_part(
-            "test/python/test_[a-g]*.py",
-            "test/python/test_[h-o]*.py",
-            "test/python/test_[p-z]*.py",
-            "test/examples",
-            "test/tokenizer",
-            "test/llm",
-            "test/jinja",
-            "test/cli",
-            by_class=True,
-        ),
+        "faults",
+        pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True),
         "short",
+        [CASES, SANITIZED],
     ),
-    ("random graphs", long.graphs, "short"),
-    ("compiled programs", long.compiled, "short"),
-    ("ExecuTorch", executorch, "short"),
-    ("planted faults", long.mutants, "short"),
-    ("data races", replays.data_races, "all"),
-    ("aarch64", replays.aarch64, "all"),
-    ("soak", long.soak, "short"),
-    ("faults", pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True), "short"),
-    ("fuzz corpora", fuzz_corpora, "short"),
-    ("oclgrind", replays.oclgrind, "short"),
-    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "short"),
-    ("contract", contract, "short"),
-    ("op cases everywhere", replays.replay_everywhere, "all"),
-    ("whole conformance", long.conformance_whole, "all"),
-    ("model families", long.families, "all"),
-    ("llama.cpp", long.llama_cpp, "all"),
-    ("fuzzing", long.fuzzing, "all"),
-    ("packages", packages, "all"),
-    ("speed", long.speed, "all"),
+    ("random graphs", long.graphs, "short", []),
+    ("oclgrind", replays.oclgrind, "short", [CASES]),
+    ("contract", contract, "short", []),
+    ("soak", long.soak, "short", []),
+    ("fuzz corpora", fuzz_corpora, "short", ["planted faults"]),
+    ("data races", replays.data_races, "all", []),
+    ("aarch64", replays.aarch64, "all", []),
+    ("op cases everywhere", replays.replay_everywhere, "all", []),
+    ("whole conformance", long.conformance_whole, "all", []),
+    ("model families", long.families, "all", []),
+    ("llama.cpp", long.llama_cpp, "all", []),
+    ("fuzzing", long.fuzzing, "all", []),
+    ("packages", packages, "all", []),
+    ("speed", long.speed, "all", []),
 ]
 
 
@@ -190,17 +186,15 @@ def sanitized_only(r, san, device):
 
 
 def choose(args):
+    """(name, function, names of those before) of the parts to run; of --all one after the other, as some measure."""
     san, device = os.environ.get("SAN"), os.environ.get("DEVICE")
     if san or device:
-        return [
-            (
-                f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})",
-                lambda r: sanitized_only(r, san, device),
-            )
-        ]
-    names = [name for name, _, _ in PARTS]
+        name = f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})"
+        return [(name, lambda r: sanitized_only(r, san, device), [])]
+    names = [name for name, *_ in PARTS]
     is_wanted = lambda name: any(w == name if w in names else w in name for w in args.only.split(","))
-    return [(name, f) for name, f, when in PARTS if (is_wanted(name) if args.only else when == "short" or args.all)]
+    rows = [row for row in PARTS if (is_wanted(row[0]) if args.only else row[2] == "short" or args.all)]
+    return [(name, f, names[: names.index(name)] if args.all else after) for name, f, _, after in rows]
 
 
 def main():
@@ -210,7 +204,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(name for name, _, _ in PARTS))
+        print("\n".join(name for name, *_ in PARTS))
         return 0
     os.chdir(ROOT)
     home = tempfile.mkdtemp(prefix="clave-check-")
@@ -221,8 +215,7 @@ def main():
         if args.all:
             r.resume()
         if not r.failed:
-            for name, f in choose(args):
-                r.part(name, f)
+            r.side_by_side(choose(args))
     finally:
         shutil.rmtree(home, ignore_errors=True)
     print(r.times(time.monotonic() - begin))

@@ -1,14 +1,19 @@
-"""Runs commands for ci/check.py: times each part, counts tests from what test runners print, shows what failed or was
-skipped."""
+"""Runs commands for ci/check.py: parts side by side, times each, counts tests from what test runners print, shows what
+failed or was skipped."""
 
 import collections
+import contextlib
+import copy
 import dataclasses
+import heapq
+import itertools
 import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -111,14 +116,42 @@ def pocl_folder():
 LEAK_CHECK_FAILED = "LeakSanitizer has encountered a fatal error"
 
 
+class Seats:
+    """A seat for each CPU, where commands run: of those that wait, one of the earliest part gets the next."""
+
+    def __init__(self, n):
+        self.free, self.waiting, self.tickets = n, [], itertools.count()
+        self.changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, rank):
+        with self.changed:
+            ticket = (rank, next(self.tickets))
+            heapq.heappush(self.waiting, ticket)
+            self.changed.wait_for(lambda: self.free and self.waiting[0] == ticket)
+            heapq.heappop(self.waiting)
+            self.free -= 1
+            self.changed.notify_all()
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += 1
+                self.changed.notify_all()
+
+
 class Runner:
+    """Of a whole run, and as a copy with counts of its own what each part is given."""
+
     def __init__(self, build, home, everything=False):
         self.build, self.home, self.everything = build, home, everything
         self.passed = self.failed = 0
+        self.cpu = 0.0  # processor seconds of the commands
         self.skipped = collections.Counter()
         self.turn = self.commit()
-        self.parts, self.commands = [], []  # (name, seconds, passed, failed), (seconds, name)
+        self.parts, self.commands = [], []  # (name, processor seconds, passed, failed), (seconds, name)
         self.part_name, self.kept, self.record = "", {}, None
+        self.rank, self.seats = 0, Seats(os.cpu_count())
         self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -148,14 +181,35 @@ class Runner:
         p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
         return p.stdout.strip() or "none"
 
-    def part(self, name, function):
-        """Runs a part."""
-        print(f"== {name}", flush=True)
-        self.part_name = name
-        begin, passed, failed = time.monotonic(), self.passed, self.failed
-        function(self)
-        self.parts.append((name, time.monotonic() - begin, self.passed - passed, self.failed - failed))
-        print("   {1:.1f} s, {2} passed, {3} failed".format(*self.parts[-1]), flush=True)
+    def part(self, name, function, rank=0):
+        """Runs a part, and adds what came of it."""
+        mine = copy.copy(self)
+        mine.part_name, mine.rank = name, rank
+        mine.passed, mine.failed, mine.cpu = 0, 0, 0.0
+        function(mine)
+        with self.lock:
+            self.passed += mine.passed
+            self.failed += mine.failed
+            self.parts.append((name, mine.cpu, mine.passed, mine.failed))
+            print("== {}\n   {:.1f} processor seconds, {} passed, {} failed".format(*self.parts[-1]), flush=True)
+
+    def side_by_side(self, parts):
+        """Runs parts, (name, function, names of those that must have ended before): what an earlier one has to run
+        comes first, and no CPU waits for the end of a part."""
+        ended = {name: threading.Event() for name, _, _ in parts}
+
+        def run(rank, name, function, after):
+            for other in after:
+                if other in ended:
+                    ended[other].wait()
+            try:
+                self.part(name, function, rank)
+            finally:
+                ended[name].set()
+
+        with ThreadPoolExecutor(max(1, len(parts))) as pool:
+            for done in [pool.submit(run, rank, *part) for rank, part in enumerate(parts)]:
+                done.result()
 
     def resume(self):
         """From now on commands that pass are kept in a file of this commit, and those of that file not run again: a run
@@ -175,23 +229,33 @@ class Runner:
     def attempt(self, command, env, timeout):
         """(exit status, output). A run of all has hours, often beside other work: four times as long to finish."""
         timeout *= 4 if self.everything else 1
-        try:
-            p = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=self.env | (env or {}),
-                stdin=subprocess.DEVNULL,
-                timeout=timeout,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-            return p.returncode, p.stdout
-        except subprocess.TimeoutExpired as late:
-            return 124, (late.stdout or b"").decode(errors="replace") + f"\nstopped after {timeout} s"
-        except OSError as error:
-            return 127, str(error)
+        with self.seats.taken(self.rank), tempfile.TemporaryFile() as output:
+            try:
+                p = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env=self.env | (env or {}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            except OSError as error:
+                return 127, str(error)
+            code, note = self.wait(p, timeout)
+            output.seek(0)
+            return code, output.read().decode(errors="replace") + note
+
+    def wait(self, p, timeout):
+        """(exit status, a note where it was stopped) of a process; what it took of the processors is added."""
+        late = threading.Event()
+        timer = threading.Timer(timeout, lambda: (late.set(), p.kill()))
+        timer.start()
+        _, status, used = os.wait4(p.pid, 0)
+        timer.cancel()
+        p.returncode = os.waitstatus_to_exitcode(status)
+        with self.lock:
+            self.cpu += used.ru_utime + used.ru_stime
+        return (124, f"\nstopped after {timeout} s") if late.is_set() else (p.returncode, "")
 
     def run(self, command, name, env=None, timeout=900):
         """Runs one command; its counts are added, its output is shown only if something failed. One that passed at an
@@ -211,7 +275,7 @@ class Runner:
         with self.lock:
             if failed:
                 print("\n".join(output.rstrip().splitlines()[-150:]))
-                print(f"FAILED (exit {code}): {name}", flush=True)
+                print(f"FAILED (exit {code}): {self.part_name}: {name}", flush=True)
             else:
                 self.keep(key, took, passed, count_skips(output))
         return self.add(name, f"{took:.0f} s", passed, failed, count_skips(output))
@@ -227,12 +291,13 @@ class Runner:
         return not failed
 
     def run_all(self, jobs, timeout=900):
-        """Runs jobs side by side, one for each CPU."""
+        """Runs jobs side by side, as many as there are CPUs."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda j: self.run(j.command, j.name, j.env, timeout), jobs))
 
     def skip(self, why):
-        self.skipped[why] += 1
+        with self.lock:
+            self.skipped[why] += 1
 
     def close_skips(self):
         """Counts tests that did not run and may not be left out as failures; what to print of all."""
@@ -244,9 +309,9 @@ class Runner:
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout
 
     def times(self, total):
-        """What each part took, and the commands that took longest."""
+        """What each part took of the processors, how long all took, and the commands that took longest."""
         rows = [
-            f"  {seconds:7.1f} s  {passed:6} passed {failed:4} failed  {name}"
+            f"  {seconds:7.1f} s of a processor  {passed:6} passed {failed:4} failed  {name}"
             for name, seconds, passed, failed in self.parts
         ]
         longest = [f"  {seconds:7.1f} s  {name[:110]}" for seconds, name in sorted(self.commands)[-12:]]

@@ -14,14 +14,16 @@ os.environ.setdefault("CLAVE_SELF_CHECK", "off")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "by_turn(n): make check runs one in n of these, others at the next commit")
+    meaning = "make check runs one in n of these, others at the next commit; those with one name together"
+    config.addinivalue_line("markers", f"by_turn(n, together=''): {meaning}")
 
 
 def pytest_collection_modifyitems(config, items):
     turn, chosen, others = os.environ.get("CLAVE_TEST_TURN"), [], []
     for item in items:
         marker = item.get_closest_marker("by_turn") if turn else None
-        left_out = marker and zlib.crc32(f"{turn} {item.nodeid}".encode()) % marker.args[0]
+        name = marker and (marker.kwargs.get("together") or item.nodeid)
+        left_out = marker and zlib.crc32(f"{turn} {name}".encode()) % marker.args[0]
         (others if left_out else chosen).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen

@@ -176,8 +176,13 @@ def _torchs_table() -> dict[Any, Any]:
 
 def decompositions() -> dict[Any, Any]:
     """torch's own table without the ops that clave takes whole."""
-    table = _torchs_table()
-    return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in DECOMPOSED_ANYWAY}
+    named = _names_in_torchs_table()
+    return {op: f for op, f in _torchs_table().items() if named[op] not in LOWERINGS or named[op] in DECOMPOSED_ANYWAY}
+
+
+@functools.cache
+def _names_in_torchs_table() -> dict[Any, str]:
+    return {op: op_name(op) for op in _torchs_table()}
 
 
 def written_in_torch(program: ExportedProgram) -> dict[Any, Any]:

@@ -1,11 +1,13 @@
-"""ci/runner.py: a run of hours goes on where it was stopped, and only that."""
+"""ci/runner.py: a run of hours goes on where it was stopped, and only that; parts run side by side, in order."""
 
 import json
 import pathlib
 import sys
+import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
-from runner import Runner
+from runner import Runner, Seats
 
 
 def start(tmp_path, record):
@@ -37,3 +39,60 @@ def test_nothing_is_kept_where_no_record_is(tmp_path):
     r = start(tmp_path, None)
     r.run(["true"], name="good")
     assert r.passed == 1 and not r.kept
+
+
+def test_a_part_waits_for_those_before_and_has_counts_of_its_own(tmp_path):
+    marks = tmp_path / "marks"
+    tell = lambda name, end: lambda r: r.run(["sh", "-c", f"{end} && echo {name} >> {marks}"], name=name)
+    r = start(tmp_path, None)
+    r.side_by_side(
+        [
+            ("cases", tell("cases", "sleep 0.3"), ["not chosen"]),
+            ("op cases", tell("op cases", "echo 5 passed, 2 failed"), ["cases"]),
+        ]
+    )
+    assert marks.read_text().splitlines() == ["cases", "op cases"]
+    assert [(name, *counts) for name, _, *counts in r.parts] == [("cases", 1, 0), ("op cases", 5, 2)]
+    assert (r.passed, r.failed) == (6, 2)
+
+
+def test_what_a_part_raises_ends_the_run(tmp_path):
+    r = start(tmp_path, None)
+    try:
+        r.side_by_side([("broken", lambda r: [][1], []), ("next", lambda r: None, ["broken"])])
+    except IndexError:
+        return
+    raise AssertionError("the part's error was lost")
+
+
+def test_a_free_seat_goes_to_the_earliest_part():
+    seats, order = Seats(1), []
+
+    def sit(rank):
+        with seats.taken(rank):
+            order.append(rank)
+
+    threads = [threading.Thread(target=sit, args=[rank]) for rank in (2, 1, 3)]
+    with seats.taken(9):
+        for t in threads:
+            t.start()
+        deadline = time.monotonic() + 60
+        while len(seats.waiting) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not order
+    for t in threads:
+        t.join()
+    assert order == [1, 2, 3]
+
+
+def test_a_command_that_takes_too_long_is_stopped(tmp_path):
+    r = start(tmp_path, None)
+    r.everything = False
+    code, output = r.attempt(["sh", "-c", "echo begun; exec sleep 600"], None, 0.5)
+    assert code == 124 and output == "begun\n\nstopped after 0.5 s"
+
+
+def test_processor_seconds_are_those_of_the_commands(tmp_path):
+    r = start(tmp_path, None)
+    r.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], name="busy")
+    assert 0.5 <= r.cpu < 30

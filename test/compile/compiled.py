@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
 # As sessions here: conftest.py switches off the self-check, which may put the CPU backend in the place of a kernel.
 ALONE = {"cpu": {}, "opencl": {"CLAVE_SELF_CHECK": "off", "HOME": os.environ.get("HOME", "/")}}
 SAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
+TURN = os.environ.get("CLAVE_TEST_TURN")
+LEVEL = "-O0" if TURN and zlib.crc32(TURN.encode()) % 3 else "-O1"  # what optimises is slow: with one commit in three
 
 
 class Refused(Exception):
@@ -60,7 +63,7 @@ class Carried(Exception):
 class Builder:
     """Emitted sources to executables, with one compiler and more flags."""
 
-    def __init__(self, compiler: str = "gcc", flags: Sequence[str] = ("-O1",), all_steps: bool = False):
+    def __init__(self, compiler: str = "gcc", flags: Sequence[str] = (LEVEL,), all_steps: bool = False):
         """all_steps: elementwise kernels have all steps, not the program's alone, so that programs share them."""
         self.all_steps = all_steps
         self.command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fwrapv"]

@@ -48,7 +48,11 @@ class Forced:
         self.stack.close()
 
 
-@pytest.fixture(scope="module", params=["cpu", "gpu"])
+# A driver for CPUs compiles those of GPUs for many seconds, once for all tests.
+GPU = pytest.param("gpu", marks=pytest.mark.by_turn(4, together="variants of convolutions for GPUs"))
+
+
+@pytest.fixture(scope="module", params=["cpu", GPU])
 def forced(request, build, real_opencl):
     f = Forced(build, request.param)
     yield f

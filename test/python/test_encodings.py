@@ -155,6 +155,7 @@ def test_a_function_chooses_by_name_and_tensor():
     }
 
 
+@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("text", ["int8", "int4:16", "Q4_0"])
 def test_weights_of_16_bits(dtype, text):

@@ -45,6 +45,7 @@ def check(written, path, device="cpu", tolerance=1e-4, **options):
     return program
 
 
+@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_architecture_in_f32(name, tmp_path):
     check(Written(name), tmp_path)

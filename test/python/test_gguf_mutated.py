@@ -128,6 +128,7 @@ def exports_once(monkeypatch):
     monkeypatch.setattr(clave.gguf, "_exported", exported)
 
 
+@pytest.mark.by_turn(2)
 @pytest.mark.parametrize("name, kind, more", FILES)
 def test_mutated(name, kind, more, everything, tmp_path, monkeypatch):
     written = with_vocabulary(Written(name, kind, **TINY | more), "gpt2" if name.startswith("q") else "llama")

@@ -53,6 +53,7 @@ def test_every_family_gives_transformers_tokens(name, tmp_path):
             check_greedy(session, model, pieces)
 
 
+@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("name", ["gpt2", "llama_tied", "bloom", "mamba", "mixtral", "gpt_oss"])
 @torch.no_grad()
 def test_quantised_matrices_are_those_of_the_model(name, tmp_path):

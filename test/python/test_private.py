@@ -1,6 +1,7 @@
 """The private parts of torch and transformers that the package stands on: one file names them, and each is there."""
 
 import ast
+import functools
 import re
 import sys
 import threading
@@ -30,6 +31,7 @@ def _is_inner(node):
     return node.attr in ("py_kernels", "python_key_table") or (node.attr.startswith("_") and not is_public)
 
 
+@functools.cache
 def _own_names():
     """Attributes with an underscore that the package itself defines."""
     names = {"_fields", "_fields_"}  # of namedtuple and ctypes

@@ -55,6 +55,7 @@ def cifar():
 
 
 @needs_data
+@pytest.mark.by_turn(2)
 @pytest.mark.parametrize("data", [mnist, cifar])
 def test_right_as_often_as_in_f32(data):
     model, calibration, images, labels, sums = data()

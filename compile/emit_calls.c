@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "backend/cpu/kernels/conv_integer_steps.h"
-#include "backend/cpu/kernels/matmul_integer.h"
 #include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/matmul_integer.h"
 #include "backend/cpu/recorded.h"
 #include "compile/emitter.h"
 #include "compile/fields.h"

@@ -29,9 +29,9 @@
 #endif
 
 /* A work-item writes the words of a row. */
-__kernel void matmul_integer_words(const __global uchar *a, const long a_offset,
-                                   __global uint *to, const long to_offset, const index_t items,
-                                   const int k_size, const int words) {
+__kernel void matmul_integer_words(const __global uchar *a, const long a_offset, __global uint *to,
+                                   const long to_offset, const index_t items, const int k_size,
+                                   const int words) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   a += a_offset + item * k_size;

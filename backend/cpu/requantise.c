@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/elementwise.h"
 #include "cpu_ops.h"
 
 /* An operand of a step of the form. */
@@ -295,21 +294,8 @@ static bool find_rows(const elementwise_form *f, pattern *p) {
   return true;
 }
 
-/* The step alone, on its own result. */
-static bool single_step(cpu_recorder *r, const elementwise_form *f, const elementwise_step *step,
-                        short_elementwise_args *out) {
-  elementwise_form one = {.n_inputs = 1, .n_steps = 1, .inputs = {f->out}, .out = f->out};
-  one.shapes[0] = one.shapes[1] = f->out->t;
-  one.steps[0] = *step;
-  one.steps[0].operands[0] =
-      (elementwise_operand){.source = IR_OPERAND_SOURCE_INPUT, .compute = DTYPE_F32};
-  if (!short_steps(r, &one, out)) return false;
-  out->head.out = out->inputs[0].data = NULL;
-  return true;
-}
-
 bool take_rows(cpu_recorder *r, const elementwise_form *f, requantise_args *out,
-               short_elementwise_args *step) {
+               const elementwise_step **step) {
   pattern p;
   if (!as_rows(&f->out->t, &p.shapes[0])) return false;
   for (int k = 0; k < f->n_inputs; k++) {
@@ -317,8 +303,7 @@ bool take_rows(cpu_recorder *r, const elementwise_form *f, requantise_args *out,
     if (!as_rows(&x.t, &p.shapes[1 + k])) return false;
   }
   if (!find_rows(f, &p) || !put_result_first(&p)) return false;
-  *step = (short_elementwise_args){0};
-  if (p.step && !single_step(r, f, p.step, step)) return false;
+  *step = p.step;
   *out = arguments(r, &p);
   out->terms[0].x = NULL;
   return true;

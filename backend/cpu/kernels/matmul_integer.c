@@ -99,9 +99,9 @@ static int64_t work_of(const product *a) {
 
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
   const product a = make_product(ctx, args);
-  return a.tiles ? begin_bytes(&a) +
-                       slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
-                 : 0;
+  return a.tiles
+             ? begin_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
+             : 0;
 }
 
 static void find_begin(void *ctx, int64_t begin, int64_t end) {
@@ -155,8 +155,7 @@ static bool matmul_integer_steps(const kernel_context *ctx, const void *args) {
   matmul_integer_steps_args p = *(const matmul_integer_steps_args *)args;
   if (p.steps.head.n == 0) return true;
   p.product.out = p.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&p));
-  return p.product.out && matmul_integer(ctx, &p.product) &&
-         kernel_elementwise.run(ctx, &p.steps);
+  return p.product.out && matmul_integer(ctx, &p.product) && kernel_elementwise.run(ctx, &p.steps);
 }
 
 const kernel_desc kernel_matmul_integer_steps = {

@@ -19,8 +19,9 @@ typedef struct matmul_integer_args {
   dtype type;
   int64_t m, n, k;
   integer_result makes;
-  requantise_args formula;      /* terms[0]: the sums; channels: n */
-  short_elementwise_args steps; /* one step of one input, between the sum of terms and `low`; or none */
+  requantise_args formula; /* terms[0]: the sums; channels: n */
+  short_elementwise_args
+      steps; /* one step of one input, between the sum of terms and `low`; or none */
 } matmul_integer_args;
 
 #endif

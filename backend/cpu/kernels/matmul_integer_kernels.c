@@ -1,5 +1,5 @@
-/* Words of rows, and sums turned to where they are to lie: a tile's rows are neighbours in sums, its
- * columns are neighbours in out. */
+/* Words of rows, and sums turned to where they are to lie: a tile's rows are neighbours in sums,
+ * its columns are neighbours in out. */
 #include "backend/cpu/kernels/matmul_integer_kernels.h"
 
 #include <math.h>
@@ -166,8 +166,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void finish_row(const matmul_integer_args *p,
     _mm512_mask_storeu_ps((float *)p->out + at, some, requantise_vectors_limited(v, y));
     return;
   }
-  const __m128i codes =
-      _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code_of(v, y)));
+  const __m128i codes = _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code_of(v, y)));
   _mm512_mask_storeu_epi8((char *)p->out + at, some, _mm512_castsi128_si512(codes));
 }
 
@@ -196,8 +195,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *p,
   }
   if (!has_step) return;
   apply_step(p, y[0], t->rows * COLUMNS);
-  for (int r = 0; r < t->rows; r++)
-    finish_row(p, v, place_of(p, t, r), some, _mm512_load_ps(y[r]));
+  for (int r = 0; r < t->rows; r++) finish_row(p, v, place_of(p, t, r), some, _mm512_load_ps(y[r]));
 }
 
 static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const out_tile *t,

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernels/conv_integer_steps.h"
 #include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/matmul_integer.h"
 #include "backend/cpu/recorded.h"
 #include "compile/emitter.h"
 #include "compile/fields.h"
@@ -100,10 +101,13 @@ static void mark_short_steps(emitted *used, const short_elementwise_args *few) {
 static void mark_used(emitted *used, int kernel, const cpu_command *c) {
   const elementwise_args *all = c->args;
   const conv_integer_steps_args *sums = c->args;
+  const matmul_integer_steps_args *products = c->args;
   const void *few = (const char *)c->args + (c->k->steps ? c->k->steps - 1 : 0);
   used->kernels[kernel] = true;
   if (c->k == &kernel_conv_integer_steps)
     mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
+  if (c->k == &kernel_matmul_integer_steps)
+    mark_steps(used, products->steps.steps, products->steps.head.n_steps);
   if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
   if (c->k->steps) mark_short_steps(used, few);
 }

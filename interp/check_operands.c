@@ -37,6 +37,7 @@ static const struct {
     [IR_OP_ELEMENTWISE] = {ROWS_BUT, 0, 0},
     [IR_OP_COPY] = {ROWS_BUT, 0, 0},
     [IR_OP_MATMUL] = {ROWS_BUT, 1, 0},
+    [IR_OP_MATMUL_INTEGER] = {ROWS_BUT, 1, 0},
     [IR_OP_TRIANGLE] = {ROWS_BUT, 2, 0},
     [IR_OP_DISTANCE] = {ROWS_BUT, 2, 0},
     [IR_OP_ATTENTION] = {ROWS_BUT, 3, 0},

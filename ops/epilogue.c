@@ -24,7 +24,9 @@ int epilogue_since(ir_op type) {
   return own ? own : EPILOGUES_SINCE;
 }
 
-dtype op_result_type(ir_op type, dtype out) { return type == IR_OP_CONV_INTEGER ? DTYPE_I32 : out; }
+dtype op_result_type(ir_op type, dtype out) {
+  return type == IR_OP_CONV_INTEGER || type == IR_OP_MATMUL_INTEGER ? DTYPE_I32 : out;
+}
 
 bool is_epilogue_input(const operand *o) { return strcmp(o->field, inputs_name) == 0; }
 

@@ -1,5 +1,5 @@
-/* Matmul: batched, broadcast, with scaled bias; and of rows that each go with one of several
- * matrices. */
+/* Matmul: batched, broadcast, with scaled bias; of integers; and of rows that each go with one of
+ * several matrices. */
 #include "ops/matmul.h"
 
 #include "ops/rule_checks.h"
@@ -86,6 +86,24 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   a.dims[a.rank++] = n;
   TRY(check_bias(c, o->bias, &a));
   return rule_expect_like(c, o->out, "out", &a);
+}
+
+clave_status rule_matmul_integer(const rule_context *c, const void *op) {
+  const ir_matmul_integer *o = op;
+  TRY(check_rank_at_least(c, o->a, "a", 2));
+  const tensor *a = rule_tensor(c, o->a), *b = rule_tensor(c, o->b);
+  if (a->type != DTYPE_I8 && a->type != DTYPE_U8)
+    return INVALID("a is %s, expected I8 or U8", dtype_name(a->type));
+  if (b->type != DTYPE_I8) return INVALID("b is %s, expected I8", dtype_name(b->type));
+  if (b->rank != 2) return INVALID("b has rank %d, expected 2", b->rank);
+  if (!dim_matches(a->dims[a->rank - 1], b->dims[1]))
+    return INVALID("a has %lld columns, b has %lld", (long long)a->dims[a->rank - 1],
+                   (long long)b->dims[1]);
+  TRY(check_optional(c, o->bias, "bias", DTYPE_I32, 1, &b->dims[0]));
+  tensor want = *a;
+  want.type = o->epilogue.count ? rule_tensor(c, o->out)->type : DTYPE_I32;
+  want.dims[want.rank - 1] = b->dims[0];
+  return rule_expect_like(c, o->out, "out", &want);
 }
 
 static clave_status check_rank(const tensor *x, const char *what, int rank) {
@@ -219,4 +237,17 @@ void describe_grouped_matmul(const node *n, grouped_matmul_form *f) {
   f->k = f->b->t.dims[k_at];
   f->b_n = f->b->t.strides[n_at];
   f->b_k = f->b->t.strides[k_at];
+}
+
+void describe_matmul_integer(const node *n, integer_matmul_form *f) {
+  const ir_matmul_integer *op = n->instruction->op;
+  *f = (integer_matmul_form){.a = &n->tensors[op->a],
+                             .b = &n->tensors[op->b],
+                             .bias = operand_of(n, op->bias),
+                             .out = &n->tensors[op->out]};
+  const tensor *b = &f->b->t, *rows = &f->a->t;
+  f->n = b->dims[0];
+  f->k = b->dims[1];
+  f->m = 1;
+  for (int i = 0; i + 1 < rows->rank; i++) f->m *= rows->dims[i];
 }

@@ -30,4 +30,11 @@ typedef struct grouped_matmul_form {
 } grouped_matmul_form;
 void describe_grouped_matmul(const node *n, grouped_matmul_form *f);
 
+/* out[m][n] = bias[n] + sum_k a[m][k] * b[n][k], of integers; all contiguous. */
+typedef struct integer_matmul_form {
+  const bound_tensor *a, *b, *bias, *out; /* bias: NULL if not given */
+  int64_t m, n, k;
+} integer_matmul_form;
+void describe_matmul_integer(const node *n, integer_matmul_form *f);
+
 #endif

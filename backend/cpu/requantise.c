@@ -30,6 +30,8 @@ typedef struct pattern {
   int n_terms;
   dtype type;
   float low, high, inverse, zero, least, greatest;
+  bool takes_step;              /* whether there may be a step between the terms and `low` */
+  const elementwise_step *step; /* it, or NULL */
 } pattern;
 
 /* ---------------------------------------------------------------- operands */
@@ -131,6 +133,25 @@ static bool take_clamp(const pattern *p, operand_ref *o, float *low, float *high
   return true;
 }
 
+/* A step of one operand that may be NULL. */
+static void take_step(pattern *p, operand_ref *o) {
+  const elementwise_step *s =
+      (*o)->source == IR_OPERAND_SOURCE_STEP ? &p->f->steps[(*o)->index] : NULL;
+  p->step = NULL;
+  if (!p->takes_step || !s || s->n_operands != 1 || s->result != STEP_SAME ||
+      s->type != DTYPE_F32 || s->operand_type != DTYPE_F32)
+    return;
+  p->step = s;
+  *o = &s->operands[0];
+}
+
+/* What is limited, and by what. */
+static bool take_limited(pattern *p, operand_ref o) {
+  if (!take_clamp(p, &o, &p->low, &p->high)) return false;
+  take_step(p, &o);
+  return take_terms(p, o);
+}
+
 static bool take_codes(pattern *p, operand_ref o) {
   factor zero = {-1, 0}, inverse = {-1, 1};
   if (!take_clamp(p, &o, &p->least, &p->greatest)) return false;
@@ -141,8 +162,7 @@ static bool take_codes(pattern *p, operand_ref o) {
   (void)take_factor(p, &o, IR_STEP_KIND_MUL, &inverse);
   p->zero = zero.number;
   p->inverse = inverse.number;
-  return zero.input < 0 && inverse.input < 0 && take_clamp(p, &o, &p->low, &p->high) &&
-         take_terms(p, o);
+  return zero.input < 0 && inverse.input < 0 && take_limited(p, o);
 }
 
 /* What follows, monotone, limits as much as the first clamp: that does nothing more. */
@@ -153,9 +173,8 @@ static void drop_clamp(pattern *p) {
 }
 
 /* first: of the pattern, whose shapes are given. */
-static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
+static void begin_pattern(const elementwise_form *f, int first, pattern *p) {
   const tensor *out = &p->shapes[0];
-  const elementwise_step *last = &f->steps[f->n_steps - 1];
   int64_t sizes[] = {1, 1, 1};
   for (int i = 0; i < out->rank; i++) sizes[first + i < 2 ? first + i : 2] *= out->dims[i];
   p->f = f;
@@ -163,7 +182,13 @@ static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
   p->images = sizes[0];
   p->channels = sizes[1];
   p->row = sizes[2];
-  p->type = last->type;
+  p->type = f->steps[f->n_steps - 1].type;
+  p->takes_step = false;
+}
+
+static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
+  const elementwise_step *last = &f->steps[f->n_steps - 1];
+  begin_pattern(f, first, p);
   const bool is_found =
       f->n > 0 && last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
       (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
@@ -230,6 +255,55 @@ bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args
   for (int k = 0; k < f->n_inputs; k++)
     p.shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
   if (!find_pattern(f, 0, &p) || !put_result_first(&p)) return false;
+  *out = arguments(r, &p);
+  out->terms[0].x = NULL;
+  return true;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* t as (rows, columns), where that is one row for all or rows side by side. */
+static bool as_rows(const tensor *t, tensor *out) {
+  const int last = t->rank - 1;
+  int64_t rows = 1, step = 0;
+  for (int i = last - 1; i >= 0; i--) {
+    if (t->dims[i] == 1) continue;
+    if (rows == 1) step = t->strides[i];
+    if (t->strides[i] != step * rows) return false;
+    rows *= t->dims[i];
+  }
+  *out = (tensor){.type = t->type,
+                  .rank = 2,
+                  .dims = {rows, t->dims[last]},
+                  .strides = {step, t->strides[last]}};
+  return true;
+}
+
+static bool find_rows(const elementwise_form *f, pattern *p) {
+  const elementwise_step *last = &f->steps[f->n_steps - 1];
+  const elementwise_operand result = {.source = IR_OPERAND_SOURCE_STEP,
+                                      .index = (uint32_t)f->n_steps - 1};
+  begin_pattern(f, 0, p);
+  p->takes_step = true;
+  if (p->type == DTYPE_F32) return f->n > 0 && take_limited(p, &result);
+  const bool makes_codes = f->n > 0 && last->kind == IR_STEP_KIND_CAST &&
+                           last->operand_type == DTYPE_F32 &&
+                           (p->type == DTYPE_I8 || p->type == DTYPE_U8);
+  if (!makes_codes || !take_codes(p, &last->operands[0])) return false;
+  drop_clamp(p);
+  return true;
+}
+
+bool take_rows(cpu_recorder *r, const elementwise_form *f, requantise_args *out,
+               const elementwise_step **step) {
+  pattern p;
+  if (!as_rows(&f->out->t, &p.shapes[0])) return false;
+  for (int k = 0; k < f->n_inputs; k++) {
+    const bound_tensor x = broadcast_operand(f->inputs[k], &f->out->t);
+    if (!as_rows(&x.t, &p.shapes[1 + k])) return false;
+  }
+  if (!find_rows(f, &p) || !put_result_first(&p)) return false;
+  *step = p.step;
   *out = arguments(r, &p);
   out->terms[0].x = NULL;
   return true;

@@ -10,5 +10,10 @@ clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool 
 /* Whether the epilogue of a convolution (images, channels, ...) is one of those: then its
  * arguments, where terms[0] is the op's result and has no x; there is no out. */
 bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args *out);
+/* Whether the epilogue of a product (..., columns), a channel each, is floats or codes of its
+ * result, scaled, perhaps added to a tensor like it, with at most one other step of one operand on
+ * that: `step`, on its own input, or none. */
+bool take_rows(cpu_recorder *r, const elementwise_form *f, requantise_args *out,
+               const elementwise_step **step);
 
 #endif

@@ -2,7 +2,7 @@
  * 8 bits, and the weight codes with a scale for each row, the sums are taken of the integers, which
  * is exact, and scaled once:
  *   out[o] = (sum of code * weight - zero * sum of weight) * scale * row scale[o] + bias[o]
- * Around x is its zero. A product of at least FEW_ROWS rows is a convolution over them.
+ * Around x is its zero.
  *
  * What moves elements or chooses among them (views, padding with zeros, maximum pooling) does so
  * before codes are decoded, and codes that are decoded and quantised by the same scale and zero
@@ -187,47 +187,21 @@ bool find_integer_conv(match *m, uint32_t *out) {
 
 /* ---------------------------------------------------------------- products */
 
-/* (M, K) or (B, M, K) as (1, K, M) or (B, K, M). */
-static uint32_t as_planes(draft *d, draft_node *before, uint32_t codes) {
-  if (draft_rank(d, codes) == 3) return draft_permute(d, before, codes, (const int[]){0, 2, 1});
-  const ir_int_or_vid shape[] = {literal_size(1), *draft_dim(d, codes, 1), *draft_dim(d, codes, 0)};
-  uint32_t turned = draft_permute(d, before, codes, (const int[]){1, 0});
-  return draft_reshape(d, before, turned, shape, 3);
-}
-
-static uint32_t as_rows(draft *d, draft_node *before, uint32_t planes, int rank) {
-  if (rank == 3) return draft_permute(d, before, planes, (const int[]){0, 2, 1});
-  const ir_int_or_vid shape[] = {*draft_dim(d, planes, 1), *draft_dim(d, planes, 2)};
-  uint32_t flat = draft_reshape(d, before, planes, shape, 2);
-  return draft_permute(d, before, flat, (const int[]){1, 0});
-}
-
 static uint32_t add_product(draft *d, draft_node *before, const dequantized *x,
-                            const integer_weight *w, uint32_t planes, int64_t rows) {
-  const ir_int_or_vid shape[] = {*draft_dim(d, planes, 0), literal_size(rows),
-                                 *draft_dim(d, planes, 2)};
-  int32_t *one = draft_alloc(d, 1, sizeof *one), *none = draft_alloc(d, 1, sizeof *none);
-  uint32_t sums = draft_slot_new(d, DTYPE_I32, shape, 3, before->ins.name);
-  ir_conv_integer *c = draft_add(d, before, IR_OP_CONV_INTEGER);
+                            const integer_weight *w, uint32_t like) {
+  uint32_t sums = sums_slot(d, before, like);
+  ir_matmul_integer *p = draft_add(d, before, IR_OP_MATMUL_INTEGER);
   if (d->no_memory) return IR_NONE;
-  *one = 1;
-  *c = (ir_conv_integer){.x = planes,
-                         .weight = w->weight,
-                         .bias = w->begin,
-                         .stride = {one, 1},
-                         .padding = {none, 1},
-                         .dilation = {one, 1},
-                         .groups = 1,
-                         .padding_value = x->zero,
-                         .out = sums};
+  *p = (ir_matmul_integer){.a = x->codes, .b = w->weight, .bias = w->begin, .out = sums};
   draft_note(d, before);
   return sums;
 }
 
-/* Enough rows to be worth their transposition, for every input. */
+/* Enough rows to be worth it, for every input: fewer wait for the weight, which is in floats' form
+ * no longer. */
 static bool has_rows(const draft *d, uint32_t a) {
   tensor t;
-  return draft_fixed(d, a, &t) && (t.rank == 2 || t.rank == 3) && t.dims[t.rank - 2] >= FEW_ROWS;
+  return draft_fixed(d, a, &t) && t.rank >= 2 && t.dims[t.rank - 2] >= FEW_ROWS;
 }
 
 bool find_integer_matmul(match *m, uint32_t *out) {
@@ -243,13 +217,11 @@ bool find_integer_matmul(match *m, uint32_t *out) {
     return false;
   bool has_bias = o->bias != IR_NONE && o->beta != 0;
   if (has_bias && (o->beta != 1 || draft_rank(d, o->bias) != 1)) return false;
-  const ir_int_or_vid shape[] = {literal_size(w.rows), literal_size(w.row), literal_size(1)};
-  if (!add_weight(d, root, &w, &x, shape, 3, &made)) return false;
-  uint32_t planes = as_planes(d, root, x.codes);
-  uint32_t sums = add_product(d, root, &x, &made, planes, w.rows);
+  const ir_int_or_vid shape[] = {literal_size(w.rows), literal_size(w.row)};
+  if (!add_weight(d, root, &w, &x, shape, 2, &made)) return false;
+  uint32_t sums = add_product(d, root, &x, &made, o->out);
   if (d->no_memory) return false;
-  uint32_t scaled = scale_sums(d, root, sums, made.scale, has_bias ? o->bias : IR_NONE);
-  *out = as_rows(d, root, scaled, draft_rank(d, o->out));
+  *out = scale_sums(d, root, sums, made.scale, has_bias ? o->bias : IR_NONE);
   return !d->no_memory;
 }
 

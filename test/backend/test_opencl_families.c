@@ -298,6 +298,22 @@ static const pair_case conv_integer_cases[] = {
                  EACH_DILATION(1), .groups = 1),
 };
 
+#define MATMUL_INTEGER(tensors)                                                     \
+  {                                                                                 \
+    "integer matmul " tensors, IR_OP_MATMUL_INTEGER,                                \
+        &(ir_matmul_integer){.a = 0, .b = 1, .bias = 2, .out = 3}, tensors, "cu", 0 \
+  }
+static const pair_case matmul_integer_cases[] = {
+    MATMUL_INTEGER("T(9,20)~128;c(7,20)~128;i(7)~999999;>i(9,7)"),
+    MATMUL_INTEGER("T(2,65,67)~128;c(33,67)~128;i(33);>i(2,65,33)"),
+    MATMUL_INTEGER("T(128,64)~128;c(16,64)~128;i(16);>i(128,16)"),
+    MATMUL_INTEGER("T(1,1,3)~128;c(130,3)~128;i(130);>i(1,1,130)"),
+    MATMUL_INTEGER("T(70,4099)<128;c(5,4099)<128;i(5);>i(70,5)"),
+    MATMUL_INTEGER("T(3,0);c(4,0);i(4);>i(3,4)"),
+    MATMUL_INTEGER("T(0,8);c(4,8);i(4);>i(0,4)"),
+    MATMUL_INTEGER("T(8,8);c(0,8);i(0);>i(8,0)"),
+};
+
 /* ---------------------------------------------------------------- pooling */
 
 #define POOL_ARGS(k, s, p, d) \
@@ -537,6 +553,7 @@ FAMILY(norm)
 FAMILY(join)
 FAMILY(conv)
 FAMILY(conv_integer)
+FAMILY(matmul_integer)
 FAMILY(pool)
 FAMILY(index)
 FAMILY(scatter)
@@ -547,9 +564,9 @@ int main(void) {
       cmocka_unit_test(test_reduce),       cmocka_unit_test(test_arg),
       cmocka_unit_test(test_row),          cmocka_unit_test(test_norm),
       cmocka_unit_test(test_join),         cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_conv_integer), cmocka_unit_test(test_pool),
-      cmocka_unit_test(test_index),        cmocka_unit_test(test_scatter),
-      cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_conv_integer), cmocka_unit_test(test_matmul_integer),
+      cmocka_unit_test(test_pool),         cmocka_unit_test(test_index),
+      cmocka_unit_test(test_scatter),      cmocka_unit_test(test_attention),
   };
   if (!pair_open()) return 0;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

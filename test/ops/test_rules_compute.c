@@ -207,6 +207,32 @@ static void integer_convolutions(void **state) {
   expect_bad(IR_OP_CONV_INTEGER, &c, "x is I32, expected I8 or U8");
 }
 
+static void integer_products(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_matmul_integer p = {.a = slot(DTYPE_U8, 3, 2, -1, 5),
+                         .b = slot(DTYPE_I8, 2, 4, 5),
+                         .bias = slot(DTYPE_I32, 1, 4),
+                         .out = slot(DTYPE_I32, 3, 2, -1, 4)};
+  expect_good(IR_OP_MATMUL_INTEGER, &p);
+  p.a = slot(DTYPE_I8, 3, 2, 3, 5), p.bias = IR_NONE;
+  expect_good(IR_OP_MATMUL_INTEGER, &p);
+  p.bias = slot(DTYPE_I32, 1, 5);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "bias is I32 (5), expected I32 (4)");
+  p.bias = IR_NONE, p.out = slot(DTYPE_F32, 3, 2, 3, 4);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "out is F32 (2, 3, 4), expected I32 (2, 3, 4)");
+  p.a = slot(DTYPE_U8, 2, 3, 6);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a has 6 columns, b has 5");
+  p.b = slot(DTYPE_I8, 3, 1, 4, 6);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b has rank 3, expected 2");
+  p.b = slot(DTYPE_U8, 2, 4, 6);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b is U8, expected I8");
+  p.a = slot(DTYPE_I32, 2, 3, 6);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a is I32, expected I8 or U8");
+  p.a = slot(DTYPE_U8, 1, 6);
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a has rank 1, expected at least 2");
+}
+
 static void transposed_convolutions(void **state) {
   (void)state;
   fixture_reset();
@@ -557,6 +583,7 @@ int main(void) {
       cmocka_unit_test(products),
       cmocka_unit_test(convolutions),
       cmocka_unit_test(integer_convolutions),
+      cmocka_unit_test(integer_products),
       cmocka_unit_test(transposed_convolutions),
       cmocka_unit_test(pool_sizes),
       cmocka_unit_test(pools),

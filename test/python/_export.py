@@ -39,9 +39,9 @@ def same(got, want):
             assert g == w and type(g) is type(w)
 
 
-def instructions(program, kind=None):
+def instructions(program, *kinds):
     found = [i for c in program.schema.chains for i in c.instructions]
-    return [i for i in found if kind is None or type(i.op).__name__ == kind]
+    return [i for i in found if not kinds or type(i.op).__name__ in kinds]
 
 
 class Counter(nn.Module):

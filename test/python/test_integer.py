@@ -1,4 +1,4 @@
-"""Models that were quantised to 8 bits run as convolutions of integers: what the passes make of them, and that the
+"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and that the
 answers stay eager's."""
 
 import _export
@@ -60,29 +60,31 @@ def mostly_zero(rows, k):
 
 
 PLANES = codes(2, 3, 6, 7)
-LAYERS = {  # with an input, and whether the sums are of integers
-    "conv": (conv(), PLANES, True),
+CONV, MATMUL = "ConvInteger", "MatmulInteger"
+LAYERS = {  # with an input, and what the sums are of, if of integers
+    "conv": (conv(), PLANES, CONV),
     "signed": (
         conv(before=lambda x: dequantised(x, 0.1, -128, I8), bias=False),
         codes(2, 3, 6, 7, kind=I8),
-        True,
+        CONV,
     ),
-    "product": (linear(), codes(11, 20), True),
-    "product_of_batches": (linear(bias=False), codes(3, 8, 20), True),
-    "few_rows": (linear(), codes(7, 20), False),
-    "zero_beyond_the_codes": (conv(before=lambda x: (x.float() - 256) * 0.02), PLANES, False),
-    "zero_between_codes": (conv(before=lambda x: (x.float() - 0.5) * 0.02), PLANES, False),
-    "negative_scale": (conv(before=lambda x: (x.float() - 3) * -0.02), PLANES, False),
-    "more_than_32_bits_hold": (linear(65008), mostly_zero(8, 65008), False),
-    "codes_of_16_bits": (conv(before=lambda x: (x.to(torch.int16).float() - 3) * 0.02), PLANES, False),
+    "product": (linear(), codes(11, 20), MATMUL),
+    "product_of_batches": (linear(bias=False), codes(3, 8, 20), MATMUL),
+    "product_of_batches_of_batches": (linear(), codes(2, 1, 9, 20), MATMUL),
+    "few_rows": (linear(), codes(7, 20), None),
+    "zero_beyond_the_codes": (conv(before=lambda x: (x.float() - 256) * 0.02), PLANES, None),
+    "zero_between_codes": (conv(before=lambda x: (x.float() - 0.5) * 0.02), PLANES, None),
+    "negative_scale": (conv(before=lambda x: (x.float() - 3) * -0.02), PLANES, None),
+    "more_than_32_bits_hold": (linear(65008), mostly_zero(8, 65008), None),
+    "codes_of_16_bits": (conv(before=lambda x: (x.to(torch.int16).float() - 3) * 0.02), PLANES, None),
 }
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_sums_are_of_integers(name):
-    layer, x, integer = LAYERS[name]
+    layer, x, op = LAYERS[name]
     program = _export.check(layer, (x,))
-    assert bool(instructions(program, "ConvInteger")) == integer
+    assert [len(instructions(program, kind)) for kind in (CONV, MATMUL)] == [op == CONV, op == MATMUL]
     _export.same(clave.Session(program, "opencl")(x), layer.eval()(x))
 
 

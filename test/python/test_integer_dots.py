@@ -1,5 +1,5 @@
-"""Convolutions of integers under OpenCL, by each instruction that adds products of bytes and as GPUs do, against those
-of the CPU backend with each set of instructions: the same bits."""
+"""Convolutions and products of integers under OpenCL, by each instruction that adds products of bytes and as GPUs do,
+against those of the CPU backend with each set of instructions: the same bits."""
 
 import os
 import subprocess
@@ -75,6 +75,44 @@ class Kinds(nn.Module):
         return *of_planes, volumes(volume.contiguous())
 
 
+class Products(nn.Module):
+    """Tails of words, of columns and of tiles of rows; what is made of the sums where they are stored, with a step of
+    one operand in between, and what other steps make of them."""
+
+    ROWS = ((2, 33, 20), (9, 67), (128, 64), (3, 11, 5))
+    COLUMNS = (19, 32, 7, 130)
+    AFTER = (
+        lambda y, x: y,
+        lambda y, x: quantised(y, 0.05, 3),
+        lambda y, x: quantised(torch.clamp(torch.tanh(y / 8), -0.5, 2), 0.01, -3, I8),
+        lambda y, x: torch.relu(y + x),
+        lambda y, x: quantised(torch.relu(y + dequantised(quantised(x, 0.1, 9), 0.1, 9)), 0.05, 0),
+        lambda y, x: y.half(),
+        lambda y, x: 3 * y.double(),
+        lambda y, x: y > 0,
+        lambda y, x: quantised(y * x, 0.1, 0, I8),
+        lambda y, x: torch.clamp(y, -1, 0.5),
+    )
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        before = lambda x: dequantised(x, 0.05, 7 if kind is U8 else -100, kind)
+        layer = lambda n, k, bias: Layer(nn.functional.linear, n, k, before=before, bias=bias)
+        sizes = [(n, rows[-1]) for rows, n in zip(self.ROWS, self.COLUMNS, strict=True)]
+        self.layers = nn.ModuleList(
+            layer(*sizes[i % len(sizes)], i % 3 > 0) for i in range(len(self.AFTER) * len(sizes))
+        )
+
+    def forward(self, *xs):
+        results = []
+        for i, f in enumerate(self.layers):
+            y = f(xs[i % len(xs)])
+            like = torch.linspace(-3, 3, y.numel()).reshape(y.shape) + xs[0].flatten()[0].float()
+            results.append(self.AFTER[i // len(xs)](y, like))
+        return tuple(results)
+
+
 # By dtype: rounded to another neighbour, as eager's sums are of floats; codes on the edge between two.
 CLOSE = {torch.float16: (2**-10, 3e-4), torch.uint8: (0, 1), torch.int8: (0, 1)}
 
@@ -87,16 +125,13 @@ def run(folder, device, env, variant=None):
     return load_file(out)
 
 
-@pytest.mark.parametrize("kind", [U8, I8])
-def test_same_bits(kind, tmp_path):
-    x = codes(2, 6, 11, 13, kind=kind)
-    module = Kinds(kind).eval()
-    program = clave.export(module, (x,))
-    assert len(instructions(program, "ConvInteger")) == len(Kinds.OF_PLANES) + 1
+def check(module, op, xs, tmp_path, environments):
+    """Results are eager's, and the same bits everywhere."""
+    program = clave.export(module, xs)
     program.save(tmp_path / "m.clv")
-    save_file({"input_0": x}, tmp_path / "in.safetensors")
+    save_file({f"input_{i}": x for i, x in enumerate(xs)}, tmp_path / "in.safetensors")
     want = run(tmp_path, "cpu", {})
-    for i, expected in enumerate(module(x)):
+    for i, expected in enumerate(module(*xs)):
         got = want[f"output_{i}"]
         assert got.dtype == expected.dtype
         if got.dtype is torch.bool:
@@ -104,8 +139,36 @@ def test_same_bits(kind, tmp_path):
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)
-    devices = [("cpu", env, None) for env in CPU.values()] + [("opencl", env, "dots") for env in OPENCL.values()]
-    for how in (*devices, ("opencl", {}, None)):
+    for how in environments:
         got = run(tmp_path, *how)
         for name in want:
             assert torch.equal(got[name], want[name]), (how, name)
+    return len(instructions(program, op))
+
+
+ON_CPU = [("cpu", env, None) for env in CPU.values()]
+EVERYWHERE = [*ON_CPU, *(("opencl", env, "dots") for env in OPENCL.values()), ("opencl", {}, None)]
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_same_bits(kind, tmp_path):
+    x = codes(2, 6, 11, 13, kind=kind)
+    count = check(Kinds(kind).eval(), "ConvInteger", (x,), tmp_path, EVERYWHERE)
+    assert count == len(Kinds.OF_PLANES) + 1
+
+
+@pytest.mark.parametrize("kind", [U8, I8])
+def test_same_bits_of_products(kind, tmp_path):
+    module = Products(kind).eval()
+    xs = tuple(codes(*rows, kind=kind) for rows in Products.ROWS)
+    assert check(module, "MatmulInteger", xs, tmp_path, EVERYWHERE) == len(module.layers)
+
+
+def test_activations_of_products(tmp_path):
+    """Elementary functions differ by device; on one processor they are the same for all instructions."""
+    for f in (nn.functional.gelu, nn.functional.silu, torch.exp):
+        module = Products(U8).eval()
+        module.AFTER = (lambda y, x, f=f: quantised(f(y), 0.05, 3), lambda y, x, f=f: f(y))
+        module.layers = module.layers[: 2 * len(Products.ROWS)]
+        xs = tuple(codes(*rows) for rows in Products.ROWS)
+        assert check(module, "MatmulInteger", xs, tmp_path, ON_CPU) == len(module.layers)

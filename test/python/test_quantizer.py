@@ -62,7 +62,7 @@ def test_right_as_often_as_in_f32(data):
     batch = len(calibration[0])
     small = quantise(model, calibration)
     program = clave.export(small, (calibration[0],))
-    assert len(instructions(program, "ConvInteger")) == sums
+    assert len(instructions(program, "ConvInteger", "MatmulInteger")) == sums
     assert not instructions(program, "Conv") and not instructions(program, "Matmul")
     whole, eager = top(model, images, batch), top(small, images, batch)
     right = (whole == labels.numpy()).mean()
@@ -105,7 +105,7 @@ def test_what_is_annotated(skip, sums):
     model, calibration = blocks()
     small = quantise(model, calibration, skip=skip)
     program = clave.export(small, (calibration[0],))
-    assert len(instructions(program, "ConvInteger")) == sums
+    assert len(instructions(program, "ConvInteger", "MatmulInteger")) == sums
     (pad,) = instructions(program, "Pad")
     assert program.schema.tensors[pad.op.x.idx].dtype.name == "U8"
     for device in DEVICES:

@@ -59,23 +59,39 @@ KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(affine_value)(const FORMULA(
 }
 
 /* Of elements of terms[0] and of terms[1], which are of no matter where there are none. */
+KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(sum)(const FORMULA(numbers) * v,
+                                                         FORMULA_NUMBER first,
+                                                         FORMULA_NUMBER other) {
+  FORMULA_NUMBER x = FORMULA(affine_value)(&v->terms[0], first);
+  if (v->has_other) x = x + FORMULA(affine_value)(&v->terms[1], other);
+  return x;
+}
+
+KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(limited)(const FORMULA(numbers) * v,
+                                                             FORMULA_NUMBER x) {
+  if (FORMULA_HAS(v->has_low)) x = FORMULA_MAX(v->low, x);
+  if (FORMULA_HAS(v->has_high)) x = FORMULA_MIN(v->high, x);
+  return x;
+}
+
 KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(scaled)(const FORMULA(numbers) * v,
                                                             FORMULA_NUMBER first,
                                                             FORMULA_NUMBER other) {
-  FORMULA_NUMBER x = FORMULA(affine_value)(&v->terms[0], first);
-  if (v->has_other) x = x + FORMULA(affine_value)(&v->terms[1], other);
-  if (FORMULA_HAS(v->has_low)) x = FORMULA_MAX(v->low, x);
-  if (FORMULA_HAS(v->has_high)) x = FORMULA_MIN(v->high, x);
-  return x * v->inverse;
+  return FORMULA(limited)(v, FORMULA(sum)(v, first, other)) * v->inverse;
 }
 
-/* A whole number that its code has. */
+/* A whole number that its code has, of a sum. */
+KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code_of)(const FORMULA(numbers) * v,
+                                                             FORMULA_NUMBER sum) {
+  FORMULA_NUMBER x = FORMULA_NEAREST(FORMULA(limited)(v, sum) * v->inverse);
+  if (FORMULA_HAS(v->has_zero)) x = x + v->zero;
+  return FORMULA_MIN(v->greatest, FORMULA_MAX(v->least, x));
+}
+
 KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code)(const FORMULA(numbers) * v,
                                                           FORMULA_NUMBER first,
                                                           FORMULA_NUMBER other) {
-  FORMULA_NUMBER x = FORMULA_NEAREST(FORMULA(scaled)(v, first, other));
-  if (FORMULA_HAS(v->has_zero)) x = x + v->zero;
-  return FORMULA_MIN(v->greatest, FORMULA_MAX(v->least, x));
+  return FORMULA(code_of)(v, FORMULA(sum)(v, first, other));
 }
 
 #undef FORMULA

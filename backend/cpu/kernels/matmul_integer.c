@@ -1,0 +1,176 @@
+/* MatmulInteger: tiles of rows of a, as words of four neighbouring k, by rows of b where they lie
+ * (conv_integer_kernels.h). Where bytes of words have the other sign than a's they are 128 more or
+ * less, which 128 times the sum of b's row makes up for. A task is a tile by some columns of out;
+ * what follows the sums is computed on those of 16 columns, which are in the first cache. */
+#include "backend/cpu/kernels/matmul_integer.h"
+
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/matmul_integer_kernels.h"
+#include "backend/cpu/kernels/slots.h"
+
+enum {
+  TILE = INTEGER_TILE,
+  COLUMNS = INTEGER_COLUMNS,
+  ROWS = INTEGER_ROWS,
+  LEAST_BLOCK = 4 * COLUMNS, /* columns of a task, for which its rows are packed */
+  TASKS = 4                  /* of a thread, at least, so that all end at about the same time */
+};
+static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
+
+typedef struct product {
+  const matmul_integer_args *p;
+  integer_kernel kernel;
+  integer_rows rows;
+  int64_t tiles, blocks, block; /* of rows; of columns, so many each */
+  int32_t *begin;               /* (n): what sums begin with */
+} product;
+
+/* 1, -1: bytes of words are 128 more, less than a's. */
+static int shift_of(const product *a) {
+  bool is_signed = a->p->type == DTYPE_I8;
+  return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
+}
+
+static weight_rows find_rows(const matmul_integer_args *p, int64_t column, int rows) {
+  weight_rows w = {.first = (const unsigned char *)p->b + column * p->k,
+                   .stride = p->k,
+                   .n = p->k / 4,
+                   .has_rest = p->k % 4 != 0};
+  for (int r = 0; r < rows && w.has_rest; r++)
+    memcpy(&w.rest[r], w.first + r * p->k + 4 * w.n, (size_t)(p->k % 4));
+  return w;
+}
+
+static void multiply_columns(const product *a, const out_tile *t, const uint32_t *words) {
+  int32_t sums[COLUMNS * TILE];
+  for (int c = 0; c < t->columns; c += ROWS) {
+    const int n = t->columns - c < ROWS ? t->columns - c : ROWS;
+    const weight_rows w = find_rows(a->p, t->column + c, n);
+    a->kernel.multiply(n, t->rows, &w, words, a->begin + t->column + c, sums + c * TILE);
+  }
+  a->rows.store(a->p, t, sums);
+}
+
+static void run_task(const void *user, int64_t task, char *scratch) {
+  const product *a = user;
+  const matmul_integer_args *p = a->p;
+  uint32_t *words = (uint32_t *)(void *)scratch;
+  out_tile t = {.row = task % a->tiles * TILE};
+  const int64_t first = task / a->tiles * a->block, last = least(first + a->block, p->n);
+  t.rows = (int)least(TILE, p->m - t.row);
+  a->rows.pack((const unsigned char *)p->a + t.row * p->k, p->k, t.rows,
+               shift_of(a) ? 0x80808080 : 0, words);
+  for (t.column = first; t.column < last; t.column += COLUMNS) {
+    t.columns = (int)least(COLUMNS, last - t.column);
+    multiply_columns(a, &t, words);
+  }
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static product make_product(const kernel_context *ctx, const matmul_integer_args *p) {
+  product a = {.p = p, .kernel = choose_integer_kernel(), .rows = choose_integer_rows()};
+  if (p->m == 0 || p->n == 0) return a;
+  a.tiles = ceil_div(p->m, TILE);
+  const int64_t wanted = ceil_div(TASKS * (int64_t)ctx->n_threads, a.tiles);
+  a.block = round_up(ceil_div(p->n, wanted), COLUMNS);
+  if (a.block < LEAST_BLOCK) a.block = LEAST_BLOCK;
+  a.blocks = ceil_div(p->n, a.block);
+  return a;
+}
+
+/* More than there is, where it overflows. */
+static size_t bytes_of(int64_t n, size_t size) {
+  size_t bytes;
+  return __builtin_mul_overflow((size_t)n, size, &bytes) || bytes > SIZE_MAX / 4 ? SIZE_MAX / 4
+                                                                                 : bytes;
+}
+
+static size_t begin_bytes(const product *a) {
+  return kernel_scratch_size(bytes_of(a->p->n, sizeof(int32_t)));
+}
+static size_t task_bytes(const product *a) {
+  return bytes_of(ceil_div(a->p->k, 4), TILE * sizeof(uint32_t));
+}
+
+static int64_t work_of(const product *a) {
+  return a->tiles * TILE * ceil_div(a->p->n * (a->p->k + 1), MULTIPLIES_PER_TASK);
+}
+
+static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
+  const product a = make_product(ctx, args);
+  return a.tiles
+             ? begin_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
+             : 0;
+}
+
+static void find_begin(void *ctx, int64_t begin, int64_t end) {
+  const product *a = ctx;
+  const matmul_integer_args *p = a->p;
+  const int shift = shift_of(a);
+  for (int64_t n = begin; n < end; n++) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < p->k && shift; k++) sum += p->b[n * p->k + k];
+    a->begin[n] = (int32_t)((p->bias ? (uint32_t)p->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
+  }
+}
+
+static bool matmul_integer(const kernel_context *ctx, const void *args) {
+  product a = make_product(ctx, args);
+  if (!a.tiles) return true;
+  char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));
+  if (!memory) return false;
+  a.begin = (int32_t *)(void *)memory;
+  ctx->parallel_for(ctx->pool, a.p->n,
+                    shift_of(&a) ? BYTES_PER_TASK / (a.p->k + 1) + 1 : BYTES_PER_TASK, find_begin,
+                    &a);
+  run_slots_in(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a), run_task, &a,
+               memory + begin_bytes(&a));
+  return true;
+}
+
+const kernel_desc kernel_matmul_integer = {
+    .name = "matmul_integer",
+    .run = matmul_integer,
+    .scratch = matmul_integer_scratch,
+    .args_size = sizeof(matmul_integer_args),
+    .steps = OPERAND(matmul_integer_args, steps.head),
+    .operands = {OPERAND(matmul_integer_args, a), OPERAND(matmul_integer_args, b),
+                 OPERAND(matmul_integer_args, bias), OPERAND(matmul_integer_args, out),
+                 REQUANTISE_OPERANDS(matmul_integer_args, formula)}};
+
+/* ---------------------------------------------------------------- with other steps */
+
+static size_t sums_bytes(const matmul_integer_steps_args *p) {
+  return bytes_of(p->steps.head.n, sizeof(int32_t));
+}
+
+static size_t matmul_integer_steps_scratch(const kernel_context *ctx, const void *args) {
+  const matmul_integer_steps_args *p = args;
+  return kernel_scratch_size(sums_bytes(p)) + matmul_integer_scratch(ctx, &p->product) +
+         kernel_scratch_size(kernel_elementwise.scratch(ctx, &p->steps));
+}
+
+static bool matmul_integer_steps(const kernel_context *ctx, const void *args) {
+  matmul_integer_steps_args p = *(const matmul_integer_steps_args *)args;
+  if (p.steps.head.n == 0) return true;
+  p.product.out = p.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&p));
+  return p.product.out && matmul_integer(ctx, &p.product) && kernel_elementwise.run(ctx, &p.steps);
+}
+
+const kernel_desc kernel_matmul_integer_steps = {
+    .name = "matmul_integer_steps",
+    .run = matmul_integer_steps,
+    .scratch = matmul_integer_steps_scratch,
+    .args_size = sizeof(matmul_integer_steps_args),
+    .operands = {OPERAND(matmul_integer_steps_args, product.a),
+                 OPERAND(matmul_integer_steps_args, product.b),
+                 OPERAND(matmul_integer_steps_args, product.bias),
+                 OPERAND(matmul_integer_steps_args, steps.head.out),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[1]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[2]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[3]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[4]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[5]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[6]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[7])}};

@@ -1,0 +1,227 @@
+/* Words of rows, and sums turned to where they are to lie: a tile's rows are neighbours in sums,
+ * its columns are neighbours in out. */
+#include "backend/cpu/kernels/matmul_integer_kernels.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/requantise_vectors.h"
+#include "backend/cpu/kernels/rows.h"
+
+enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
+
+/* As the steps clamp, where NaN passes. */
+static inline float larger(float low, float x) { return low > x ? low : x; }
+static inline float smaller(float high, float x) { return high < x ? high : x; }
+
+#define FORMULA(name) column_##name
+#define FORMULA_TARGET
+#define FORMULA_NUMBER float
+#define FORMULA_FILL(x) (x)
+#define FORMULA_NEAREST rintf
+#define FORMULA_MAX larger
+#define FORMULA_MIN smaller
+#define FORMULA_HAS(changes) true /* loops without branches become vectors */
+#include "backend/cpu/kernels/requantise_formula.h"
+
+static int64_t place_of(const matmul_integer_args *p, const out_tile *t, int row) {
+  return (t->row + row) * p->n + t->column;
+}
+
+static void apply_step(const matmul_integer_args *p, float *values, int64_t n) {
+  steps_in_place(&p->steps, values, 0, n, 1, n);
+}
+
+/* ---------------------------------------------------------------- for any processor */
+
+static void pack_portable(const unsigned char *x, int64_t k, int rows, uint32_t flip,
+                          uint32_t *to) {
+  for (int64_t i = 0; 4 * i < k; i++, to += TILE) {
+    const size_t bytes = k - 4 * i < 4 ? (size_t)(k - 4 * i) : 4;
+    for (int r = 0; r < rows; r++) {
+      uint32_t word = 0;
+      memcpy(&word, x + r * k + 4 * i, bytes);
+      to[r] = word ^ flip;
+    }
+  }
+}
+
+static float other_at(const matmul_integer_args *p, int64_t at) {
+  const requantise_term *t = &p->formula.terms[1];
+  float x = 0;
+  if (t->x) load_row(COMPUTE_F32, t->type, element_at(t->x, t->type, at), 1, 1, &x);
+  return x;
+}
+
+/* y: (rows) of a column, the sums of terms. */
+static void finish_column(const matmul_integer_args *p, const column_numbers *v, const out_tile *t,
+                          int column, float *y) {
+  for (int r = 0; r < t->rows && p->makes == INTEGER_FLOATS; r++)
+    ((float *)p->out)[place_of(p, t, r) + column] = column_limited(v, y[r]);
+  for (int r = 0; r < t->rows && p->makes == INTEGER_CODES; r++) {
+    const float code = column_code_of(v, y[r]);
+    cast_row(p->formula.type, (char *)p->out + place_of(p, t, r) + column, 1, &code);
+  }
+}
+
+static void store_portable(const matmul_integer_args *p, const out_tile *t, const int32_t *sums) {
+  float y[TILE];
+  for (int c = 0; c < t->columns; c++, sums += TILE) {
+    if (p->makes == INTEGER_SUMS) {
+      for (int r = 0; r < t->rows; r++) ((int32_t *)p->out)[place_of(p, t, r) + c] = sums[r];
+      continue;
+    }
+    const column_numbers v = column_numbers_of(&p->formula, t->column + c);
+    for (int r = 0; r < t->rows; r++)
+      y[r] = column_sum(&v, (float)sums[r], other_at(p, place_of(p, t, r) + c));
+    apply_step(p, y, t->rows);
+    finish_column(p, &v, t, c, y);
+  }
+}
+
+/* ---------------------------------------------------------------- AVX-512 */
+
+#if KERNEL_X86
+/* 16 vectors of 16 elements of 32 bits, turned. */
+KERNEL_INLINE TARGET_AVX512_VNNI void turn_16(__m512i x[16]) {
+  __m512i y[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+  }
+  /* x[4 q + j]: rows 4 q to 4 q + 3 of columns j, 4 + j, 8 + j, 12 + j */
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; j++) {
+    const __m512i a = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88),
+                  b = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd),
+                  c = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88),
+                  d = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
+    y[j] = _mm512_shuffle_i32x4(a, c, 0x88);
+    y[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    y[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
+    y[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) x[i] = y[i];
+}
+
+/* 16 words at most of each of 16 rows; there: bytes of them that are. */
+KERNEL_INLINE TARGET_AVX512_VNNI void pack_16(const unsigned char *x, int64_t k, int rows,
+                                              __mmask64 there, int words, __m512i flip,
+                                              uint32_t *to) {
+  __m512i w[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; r++)
+    w[r] = _mm512_maskz_loadu_epi8(there, x + (r < rows ? r : rows - 1) * k);
+  turn_16(w);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++)
+    if (i < words) _mm512_storeu_si512(to + i * TILE, _mm512_xor_si512(w[i], flip));
+}
+
+static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *x, int64_t k, int rows, uint32_t flip,
+                                         uint32_t *to) {
+  const __m512i all = _mm512_set1_epi32((int)flip);
+  for (int r = 0; r < rows; r += 16) {
+    const unsigned char *from = x + r * k;
+    int64_t i = 0;
+    for (; i + 64 <= k; i += 64)
+      pack_16(from + i, k, rows - r, ~UINT64_C(0), 16, all, to + i / 4 * TILE + r);
+    if (i < k)
+      pack_16(from + i, k, rows - r, (UINT64_C(1) << (k - i)) - 1, (int)((k - i + 3) / 4), all,
+              to + i / 4 * TILE + r);
+  }
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI __m512 factor_of_columns(const requantise_factor *f,
+                                                          int64_t column, __mmask16 some) {
+  return f->of_channel ? _mm512_maskz_loadu_ps(some, f->of_channel + column)
+                       : _mm512_set1_ps(f->number);
+}
+
+/* The numbers of 16 columns. */
+KERNEL_INLINE TARGET_AVX512_VNNI requantise_vectors numbers_of_columns(const requantise_args *p,
+                                                                       int64_t column,
+                                                                       __mmask16 some) {
+  requantise_vectors v = requantise_vectors_numbers_of(p, column);
+  for (int k = 0; k < 2; k++) {
+    v.terms[k].scale = factor_of_columns(&p->terms[k].scale, column, some);
+    v.terms[k].bias = factor_of_columns(&p->terms[k].bias, column, some);
+  }
+  return v;
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI void finish_row(const matmul_integer_args *p,
+                                                 const requantise_vectors *v, int64_t at,
+                                                 __mmask16 some, __m512 y) {
+  if (p->makes == INTEGER_FLOATS) {
+    _mm512_mask_storeu_ps((float *)p->out + at, some, requantise_vectors_limited(v, y));
+    return;
+  }
+  const __m128i codes = _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code_of(v, y)));
+  _mm512_mask_storeu_epi8((char *)p->out + at, some, _mm512_castsi128_si512(codes));
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *p,
+                                                   const requantise_vectors *v, int64_t at,
+                                                   __mmask16 some, __m512i sums) {
+  const requantise_term *t = &p->formula.terms[1];
+  const __m512 other =
+      v->has_other ? requantise_load_some(t->type, element_at(t->x, t->type, at), some) : v->zero;
+  return requantise_vectors_sum(v, _mm512_cvtepi32_ps(sums), other);
+}
+
+/* 16 rows of a tile at most, turned. */
+KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *p,
+                                                 const requantise_vectors *v, const out_tile *t,
+                                                 __mmask16 some, const __m512i x[16]) {
+  _Alignas(64) float y[16][COLUMNS];
+  const bool has_step = p->steps.head.n_steps > 0;
+  for (int r = 0; r < t->rows; r++) {
+    const int64_t at = place_of(p, t, r);
+    const __m512 sum = sum_of_row(p, v, at, some, x[r]);
+    if (has_step)
+      _mm512_store_ps(y[r], sum);
+    else
+      finish_row(p, v, at, some, sum);
+  }
+  if (!has_step) return;
+  apply_step(p, y[0], t->rows * COLUMNS);
+  for (int r = 0; r < t->rows; r++) finish_row(p, v, place_of(p, t, r), some, _mm512_load_ps(y[r]));
+}
+
+static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const out_tile *t,
+                                          const int32_t *sums) {
+  const __mmask16 some = (__mmask16)((1u << t->columns) - 1);
+  const bool has_formula = p->makes != INTEGER_SUMS;
+  requantise_vectors v = {0};
+  if (has_formula) v = numbers_of_columns(&p->formula, t->column, some);
+  for (int r = 0; r < t->rows; r += 16) {
+    const out_tile rows = {t->row + r, t->column, t->rows - r < 16 ? t->rows - r : 16, t->columns};
+    __m512i x[16];
+#pragma GCC unroll 16
+    for (int c = 0; c < 16; c++) x[c] = _mm512_loadu_si512(sums + c * TILE + r);
+    turn_16(x);
+    if (has_formula)
+      store_rows(p, &v, &rows, some, x);
+    else
+      for (int i = 0; i < rows.rows; i++)
+        _mm512_mask_storeu_epi32((int32_t *)p->out + place_of(p, &rows, i), some, x[i]);
+  }
+}
+#endif
+
+integer_rows choose_integer_rows(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512_vnni()) return (integer_rows){pack_vnni, store_vnni};
+#endif
+  return (integer_rows){pack_portable, store_portable};
+}

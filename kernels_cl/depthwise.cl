@@ -15,6 +15,9 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
+#ifndef MOST_COLUMNS
+#define MOST_COLUMNS 512 /* of outputs that are rounded */
+#endif
 
 typedef PASTE(float, W) realw;
 typedef PASTE(int, W) intw;
@@ -28,23 +31,38 @@ typedef PASTE(int, W) intw;
 #define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
+#if IS_BF16(X_TYPE)
+#if W == 8
+#define LOAD_BF16(p) LOAD8F(BF16, p)
+#define load_pairs(p) as_uint8(vload16(0, p))
+#else
+#define LOAD_BF16(p) LOAD16F(BF16, p)
+#define load_pairs(p) load_two(p)
+#endif
+#endif
+
 /* Every STRIDE-th of what lies from x[at] on, and of what is not there zeros. */
-static inline realw load_cells(const __global float *x, int at, const cells *t) {
+static inline realw load_cells(x_row x, int at, const cells *t) {
   if (at + t->before >= 0 && at + W * STRIDE <= t->there) {
-#if STRIDE == 1
+#if IS_BF16(X_TYPE) && STRIDE == 1
+    return LOAD_BF16(x + at);
+#elif IS_BF16(X_TYPE)
+    return AS_REALS(load_pairs(x + at) << 16);
+#elif STRIDE == 1
     return LOAD_LANES(x + at);
 #else
     return (realw)(LOAD_LANES(x + at).even, LOAD_LANES(x + at + W).even);
 #endif
   }
   float lanes[W];
-  for (int l = 0, k = at; l < W; l++, k += STRIDE) lanes[l] = k >= 0 && k < t->there ? x[k] : 0;
+  for (int l = 0, k = at; l < W; l++, k += STRIDE)
+    lanes[l] = k >= 0 && k < t->there ? LOADF(X_TYPE, x, k) : 0;
   return LOAD_LANES(lanes);
 }
 
 /* ROWS rows of W outputs from row y and column c on. */
-static inline void sum_taps(realw sums[ROWS], const __global float *x, const float *weight,
-                            const cells *t, int y, int c) {
+static inline void sum_taps(realw sums[ROWS], x_row x, const float *weight, const cells *t, int y,
+                            int c) {
   intw masks[SIDE];
   const int row = y * STRIDE - t->top, column = c * STRIDE - t->left;
 #pragma unroll
@@ -71,11 +89,11 @@ static inline void sum_taps(realw sums[ROWS], const __global float *x, const flo
 }
 
 /* Rows from `to` on, of `size` outputs that are left. */
-static inline void store_rows(__global float *to, realw sums[ROWS], float shift, int columns,
+static inline void store_rows(MADE_SPACE float *to, realw sums[ROWS], float shift, int columns,
                               int size) {
   for (int y = 0; y < ROWS && size > 0; y++, to += columns, size -= columns) {
     const realw sum = sums[y] + shift;
-    if (size >= W) {
+    if (size >= W || ROUNDS_OUT) {
       STORE_LANES(to, sum);
     } else {
       float lanes[W];
@@ -86,8 +104,8 @@ static inline void store_rows(__global float *to, realw sums[ROWS], float shift,
 }
 
 /* ROWS rows and W columns at a time. */
-static inline void make_rows(const __global float *x, const float *weight, float shift,
-                             __global float *out, const cells *t) {
+static inline void make_rows(x_row x, const float *weight, float shift, MADE_SPACE float *out,
+                             const cells *t) {
   const int last = max(t->columns - W, 0);
   for (int y = 0; y < t->rows; y += ROWS)
     for (int c = 0;; c = min(c + W, last)) {
@@ -100,13 +118,14 @@ static inline void make_rows(const __global float *x, const float *weight, float
 
 /* x: (planes / multiplier, in_rows, in_columns), out: (planes, out_rows, out_columns), weight:
  * (channels, SIDE, SIDE), bias: (channels). items = planes * blocks of rows. top, left < SIDE. */
-__kernel void conv_depthwise(const __global float *x, const long x_offset,
+__kernel void conv_depthwise(const __global STORAGE(X_TYPE) * x, const long x_offset,
                              const __global float *weight, const long weight_offset,
                              const __global float *bias, const long bias_offset,
-                             __global float *out, const long out_offset, const index_t items,
-                             const int channels, const int multiplier, const int block,
-                             const int in_rows, const int in_columns, const int out_rows,
-                             const int out_columns, const int top, const int left) {
+                             __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                             const index_t items, const int channels, const int multiplier,
+                             const int block, const int in_rows, const int in_columns,
+                             const int out_rows, const int out_columns, const int top,
+                             const int left) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int blocks = (out_rows + block - 1) / block, first = (int)(item % blocks) * block,
@@ -114,7 +133,7 @@ __kernel void conv_depthwise(const __global float *x, const long x_offset,
   const index_t plane = item / blocks, cell = (plane * out_rows + first) * out_columns,
                 size = (index_t)in_rows * in_columns, before = plane / multiplier * size,
                 all = items / blocks / multiplier * size;
-  const cells t = {first, rows, out_columns, in_rows, in_columns, top, left, before, all - before};
+  cells t = {first, rows, out_columns, in_rows, in_columns, top, left, before, all - before};
   const int channel = (int)(plane % channels);
   float taps[SIDE * SIDE];
   int finite = 1;
@@ -125,9 +144,25 @@ __kernel void conv_depthwise(const __global float *x, const long x_offset,
   const float shift = HAS_BIAS ? bias[bias_offset + channel] : 0;
   x += x_offset + before;
   out += out_offset + cell;
-  if (finite)
-    make_rows(x, taps, shift, out, &t);
-  else
-    make_directly(x, taps, shift, out, &t);
-  EPILOGUE(out, cell, rows * out_columns);
+#if ROUNDS_OUT
+  t.rows = ROWS;
+  float band[ROWS * MOST_COLUMNS + W];
+#endif
+  for (int y = 0; y < rows; y += t.rows) {
+    const int at = y * out_columns, n = min(t.rows, rows - y) * out_columns;
+#if ROUNDS_OUT
+    float *to = band;
+#else
+    __global float *to = out + at;
+#endif
+    t.first = first + y;
+    if (finite)
+      make_rows(x, taps, shift, to, &t);
+    else
+      make_directly(x, taps, shift, to, &t);
+    EPILOGUE(to, cell + at, n);
+#if ROUNDS_OUT
+    store_row(out + at, to, n);
+#endif
+  }
 }

@@ -1,6 +1,7 @@
 /* An op's epilogue as the last part of one of its kernels: behind its stores the kernel says
  * EPILOGUE(y, first, n), and n neighbours of out from y on, which is number `first` in out, become
- * what the steps make of them, by the work-item that stored them. The kernel's file is compiled
+ * what the steps make of them, by the work-item that stored them; or, where out is of floats that
+ * are kept as BF16, before it stores them, and y lies in private memory. The kernel's file is compiled
  * with the steps written out before it and their operands behind its own parameters. */
 #include "ops/epilogue.h"
 
@@ -32,8 +33,8 @@ static void write_list(text *t, const arg_info *args, int n, bool types) {
 static void write_function(const steps_text *p, text *t, const arg_info *args, int n) {
   const bool changes = steps_change_dtype(p);
   steps_include(p, t);
-  text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
-              dtype_name(p->f.out->t.type));
+  text_printf(t, "static inline void run_epilogue(%s STORAGE(%s) *y, ",
+              steps_precede_store(p) ? "__private" : "__global", dtype_name(steps_made_type(p)));
   if (changes) text_printf(t, "const STORAGE(%s) *from, ", dtype_name(p->f.result.t.type));
   text_printf(t, "index_t first, index_t n");
   write_list(t, args, n, true);
@@ -77,6 +78,7 @@ static void join(launch *l, epilogue_part *e) {
   l->generate_ctx = e;
   launch_define(l, "EPILOGUE_RANK", e->s.rank);
   launch_define(l, "EPILOGUE_INNER", steps_inner_code(&e->s));
+  launch_define(l, "EPILOGUE_NARROW", steps_narrow_code(&e->s));
   steps_push_inputs(&e->s, 1, l);
   steps_push_numbers(&e->s, l);
 }

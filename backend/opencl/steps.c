@@ -106,6 +106,20 @@ int steps_inner_code(const steps_text *p) {
   return code;
 }
 
+bool steps_precede_store(const steps_text *p) {
+  return p->names == &epilogue_names && p->f.out->t.is_narrow;
+}
+
+int steps_narrow_code(const steps_text *p) {
+  int code = p->f.out->t.is_narrow;
+  for (int i = 0; i < p->f.n_inputs; i++) code = 2 * code + p->f.inputs[i]->t.is_narrow;
+  return code;
+}
+
+dtype steps_made_type(const steps_text *p) {
+  return steps_precede_store(p) ? DTYPE_F32 : p->f.out->t.type;
+}
+
 /* ---------------------------------------------------------------- source text */
 
 static int find_number(const steps_text *p, const elementwise_operand *o) {
@@ -259,6 +273,8 @@ static void write_loads(const steps_text *p, text *t, int first) {
   const char *real = compute_type(compute_dtype(input_dtype(p, 0)));
   if (first > 0 && steps_change_dtype(p))
     text_printf(t, "  const %s v0 = from[j];\n", real);
+  else if (first > 0 && steps_precede_store(p))
+    text_printf(t, "  const %s v0 = y[j];\n", real);
   else if (first > 0)
     steps_write_load(p, t, 0, "y", "j");
   for (int i = first; i < p->f.n_inputs; i++) {
@@ -270,7 +286,7 @@ static void write_loads(const steps_text *p, text *t, int first) {
 }
 
 void steps_write_lines(const steps_text *p, text *t, int first_input) {
-  const char *out = dtype_name(p->f.out->t.type);
+  const char *out = dtype_name(steps_made_type(p));
   text_printf(t, "  while (n > 0) {\n");
   write_line(p, t);
   for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);

@@ -1,0 +1,71 @@
+/* Inputs of X_TYPE and results of OUT_TYPE that are F32, or BF16 in memory alone. Results of BF16
+ * are floats in private memory until the node's epilogue has run on them (MADE_SPACE), and are
+ * rounded to nearest by store_row. */
+#ifndef NARROW_H
+#define NARROW_H
+#include "pairs.h"
+#ifndef X_TYPE
+#define X_TYPE F32
+#endif
+#ifndef OUT_TYPE
+#define OUT_TYPE F32
+#endif
+#define ROUNDS_OUT IS_BF16(OUT_TYPE)
+#if ROUNDS_OUT
+#define MADE_SPACE __private
+#else
+#define MADE_SPACE __global
+#endif
+typedef const __global STORAGE(X_TYPE) * x_row;
+typedef __global STORAGE(OUT_TYPE) * out_row;
+
+#if ROUNDS_OUT
+static inline void store_16(out_row to, const float *from) {
+#if PAIRS
+  vstore16(round_pairs(vload16(0, from)), 0, to);
+#else
+  STORE16F(BF16, to, vload16(0, from));
+#endif
+}
+
+/* n neighbours: the last vector covers some of the one before again. */
+static inline void store_row(out_row to, const float *from, int n) {
+  for (int k = 0; k < n && n >= 16; k += 16) {
+    const int at = min(k, n - 16);
+    store_16(to + at, from + at);
+  }
+  for (int k = 0; k < n && n < 16; k++) to[k] = float_to_bf16(from[k]);
+}
+#endif
+
+#if PAIRS
+/* 16 words of two rows of X_TYPE, of which there is the second or not. */
+static inline float16 load_words(x_row even, x_row odd, int has_odd) {
+#if IS_BF16(X_TYPE)
+  const uint16 low = convert_uint16(vload16(0, even));
+  return as_float16(has_odd ? low | convert_uint16(vload16(0, odd)) << 16 : low);
+#else
+  return join_rows(vload16(0, even), has_odd ? vload16(0, odd) : (float16)0);
+#endif
+}
+
+#if IS_BF16(X_TYPE)
+/* Two neighbours in each lane. */
+static inline uint16 load_two(x_row p) {
+  return (uint16)(as_uint8(vload16(0, p)), as_uint8(vload16(1, p)));
+}
+#endif
+
+/* The same of every second element, of 32. */
+static inline float16 load_second_words(x_row even, x_row odd, int has_odd) {
+#if IS_BF16(X_TYPE)
+  const uint16 low = load_two(even) & 0xffffu;
+  return as_float16(has_odd ? low | load_two(odd) << 16 : low);
+#else
+  const float16 low = (float16)(vload16(0, even).even, vload16(1, even).even),
+                high = (float16)(vload16(0, odd).even, vload16(1, odd).even);
+  return join_rows(low, has_odd ? high : (float16)0);
+#endif
+}
+#endif
+#endif

@@ -23,7 +23,7 @@ static inline void load_turned(x_row x, index_t size, int count, int n, float16 
   EACH_LANE {
     const x_row from = x + min(l, count - 1) * size;
     if (n >= LANES) {
-      r[l] = LOAD16F(X_TYPE, from);
+      r[l] = LOAD_FLOATS(from);
     } else {
       float some[LANES] = {0};
       for (int i = 0; i < n; i++) some[i] = LOADF(X_TYPE, from, i);

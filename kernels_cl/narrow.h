@@ -19,10 +19,25 @@
 typedef const __global STORAGE(X_TYPE) * x_row;
 typedef __global STORAGE(OUT_TYPE) * out_row;
 
+/* 16 elements of BF16 anywhere: PoCL's vload16 and vstore16 go one by one. */
+typedef ushort16 __attribute__((aligned(2))) any_ushort16;
+#define LOAD_16(p) (*(const __global any_ushort16 *)(p))
+
+#if IS_BF16(X_TYPE)
+/* Two neighbours in each lane. */
+static inline uint16 load_two(x_row p) {
+  return (uint16)(as_uint8(LOAD_16(p)), as_uint8(LOAD_16(p + 16)));
+}
+/* 16 neighbours as floats. */
+#define LOAD_FLOATS(p) as_float16(convert_uint16(LOAD_16(p)) << 16)
+#else
+#define LOAD_FLOATS(p) vload16(0, p)
+#endif
+
 #if ROUNDS_OUT
 static inline void store_16(out_row to, const float *from) {
 #if PAIRS
-  vstore16(round_pairs(vload16(0, from)), 0, to);
+  *(__global any_ushort16 *)to = round_pairs(vload16(0, from));
 #else
   STORE16F(BF16, to, vload16(0, from));
 #endif
@@ -42,19 +57,12 @@ static inline void store_row(out_row to, const float *from, int n) {
 /* 16 words of two rows of X_TYPE, of which there is the second or not. */
 static inline float16 load_words(x_row even, x_row odd, int has_odd) {
 #if IS_BF16(X_TYPE)
-  const uint16 low = convert_uint16(vload16(0, even));
-  return as_float16(has_odd ? low | convert_uint16(vload16(0, odd)) << 16 : low);
+  const uint16 low = convert_uint16(LOAD_16(even));
+  return as_float16(has_odd ? low | convert_uint16(LOAD_16(odd)) << 16 : low);
 #else
   return join_rows(vload16(0, even), has_odd ? vload16(0, odd) : (float16)0);
 #endif
 }
-
-#if IS_BF16(X_TYPE)
-/* Two neighbours in each lane. */
-static inline uint16 load_two(x_row p) {
-  return (uint16)(as_uint8(vload16(0, p)), as_uint8(vload16(1, p)));
-}
-#endif
 
 /* The same of every second element, of 32. */
 static inline float16 load_second_words(x_row even, x_row odd, int has_odd) {

@@ -61,13 +61,18 @@ static void begin_depthwise(launch *l, cl_recorder *s, const node *n, const conv
   launch_define(l, "HAS_BIAS", f->bias != NULL);
 }
 
+static int lanes_of_rows(const cl_recorder *s, const conv_form *f) {
+  if (f->x->t.is_narrow) return 16;
+  return f->dims[2].out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16;
+}
+
 clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   const int64_t block = block_rows(s, f), channels = f->groups * f->outputs;
   const int64_t items = f->images * channels * ceil_div(y->out, block);
   launch l;
   begin_depthwise(&l, s, n, f);
-  launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
+  launch_define(&l, "W", lanes_of_rows(s, f));
   launch_define(&l, "ROWS", ROWS);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),

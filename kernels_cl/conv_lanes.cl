@@ -153,12 +153,8 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
   const index_t step = positions;
 #endif
   store_turned(from, bias + bias_offset + first, made, step, outputs, n);
-  for (int o = 0; o < outputs; o++) {
-    EPILOGUE(made + o * step, (output + o) * positions + at, n);
-#if ROUNDS_OUT
-    store_row(out + o * (index_t)positions, made + o * step, n);
-#endif
-  }
+  for (int o = 0; o < outputs; o++)
+    FINISH(out + o * (index_t)positions, made + o * step, (output + o) * positions + at, n);
 }
 
 #define SOME 16 /* words of a work-item */

@@ -199,7 +199,7 @@ __kernel void conv_depthwise(const __global STORAGE(X_TYPE) * x, const long x_of
   x += x_offset + before;
   out += out_offset + cell;
 #if ROUNDS_OUT
-  t.rows = ROWS;
+  t.rows = ROWS * (MOST_COLUMNS / out_columns); /* so many that stores are over when they are read */
   float band[ROWS * MOST_COLUMNS + PARTS * W];
 #endif
   for (int y = 0; y < rows; y += t.rows) {
@@ -214,9 +214,6 @@ __kernel void conv_depthwise(const __global STORAGE(X_TYPE) * x, const long x_of
       make_rows(x, taps, shift, to, &t);
     else
       make_directly(x, taps, shift, to, &t);
-    EPILOGUE(to, cell + at, n);
-#if ROUNDS_OUT
-    store_row(out + at, to, n);
-#endif
+    FINISH(out + at, to, cell + at, n);
   }
 }

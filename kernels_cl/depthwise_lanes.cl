@@ -224,10 +224,7 @@ __kernel void conv_depthwise_lanes(const __global STORAGE(X_TYPE) * x, const lon
     for (int l = 0; l < count; l++) {
       MADE_SPACE float *to = made + l * step;
       if (!finite) make_plane(x + l * in_size, taps + l, shift[l], to, &t, k);
-      EPILOGUE(to, cell + l * size + k, some);
-#if ROUNDS_OUT
-      store_row(out + l * size + k, to, some);
-#endif
+      FINISH(out + l * size + k, to, cell + l * size + k, some);
     }
   }
 }

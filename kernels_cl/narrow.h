@@ -1,6 +1,9 @@
 /* Inputs of X_TYPE and results of OUT_TYPE that are F32, or BF16 in memory alone. Results of BF16
- * are floats in private memory until the node's epilogue has run on them (MADE_SPACE), and are
- * rounded to nearest by store_row. */
+ * are made as floats in private memory (MADE_SPACE):
+ *   ROUND_RESULT(y, from, first, n)  n of them from `from` on, the first of which is number `first`
+ *                      in out, become what the node's epilogue makes of them, rounded to nearest,
+ *                      from y on
+ *   FINISH(y, from, first, n)  that, or of results of F32, which are made in place, EPILOGUE */
 #ifndef NARROW_H
 #define NARROW_H
 #include "pairs.h"
@@ -13,14 +16,17 @@
 #define ROUNDS_OUT IS_BF16(OUT_TYPE)
 #if ROUNDS_OUT
 #define MADE_SPACE __private
+#define FINISH(y, from, first, n) ROUND_RESULT(y, from, first, n)
 #else
 #define MADE_SPACE __global
+#define FINISH(y, from, first, n) EPILOGUE(from, first, n)
 #endif
 typedef const __global STORAGE(X_TYPE) * x_row;
 typedef __global STORAGE(OUT_TYPE) * out_row;
 
 /* 16 elements of BF16 anywhere: PoCL's vload16 and vstore16 go one by one. */
 typedef ushort16 __attribute__((aligned(2))) any_ushort16;
+typedef float16 __attribute__((aligned(4))) any_float16;
 #define LOAD_16(p) (*(const __global any_ushort16 *)(p))
 
 #if IS_BF16(X_TYPE)
@@ -35,22 +41,26 @@ static inline uint16 load_two(x_row p) {
 #endif
 
 #if ROUNDS_OUT
-static inline void store_16(out_row to, const float *from) {
+static inline void round_16(out_row to, const float *from) {
+  const float16 v = *(const any_float16 *)from;
 #if PAIRS
-  *(__global any_ushort16 *)to = round_pairs(vload16(0, from));
+  *(__global any_ushort16 *)to = round_pairs(v);
 #else
-  STORE16F(BF16, to, vload16(0, from));
+  STORE16F(BF16, to, v);
 #endif
 }
 
 /* n neighbours: the last vector covers some of the one before again. */
-static inline void store_row(out_row to, const float *from, int n) {
+static inline void round_row(out_row to, const float *from, int n) {
   for (int k = 0; k < n && n >= 16; k += 16) {
     const int at = min(k, n - 16);
-    store_16(to + at, from + at);
+    round_16(to + at, from + at);
   }
   for (int k = 0; k < n && n < 16; k++) to[k] = float_to_bf16(from[k]);
 }
+#endif
+#ifndef ROUND_RESULT
+#define ROUND_RESULT(y, from, first, n) round_row(y, from, n)
 #endif
 
 #if PAIRS

@@ -188,11 +188,9 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
 #endif
       make_positions(&p, from, bias + output, &made, positions, rows, begin, end);
       for (int r = 0; r < rows; r++) {
-        MADE_SPACE float *to = made.rows + r * made.step + (begin - made.origin);
-        EPILOGUE(to, (z * n_outputs + output + r) * positions + begin, end - begin);
-#if ROUNDS_OUT
-        store_row(row + r * positions + begin, to, end - begin);
-#endif
+        MADE_SPACE float *from = made.rows + r * made.step + (begin - made.origin);
+        FINISH(row + r * positions + begin, from, (z * n_outputs + output + r) * positions + begin,
+               end - begin);
       }
     }
   }

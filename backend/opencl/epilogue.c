@@ -1,7 +1,6 @@
 /* An op's epilogue as the last part of one of its kernels: behind its stores the kernel says
  * EPILOGUE(y, first, n), and n neighbours of out from y on, which is number `first` in out, become
- * what the steps make of them, by the work-item that stored them; or, where out is of floats that
- * are kept as BF16, before it stores them, and y lies in private memory. The kernel's file is compiled
+ * what the steps make of them, by the work-item that stored them. The kernel's file is compiled
  * with the steps written out before it and their operands behind its own parameters. */
 #include "ops/epilogue.h"
 
@@ -13,7 +12,8 @@
 #include "backend/opencl/steps.h"
 
 /*
- * Where the steps make another dtype of the op's result, a kernel that has it in private memory
+ * Where out is of floats that are kept as BF16 (tensor.is_narrow), it says ROUND_RESULT(y, from,
+ * first, n): the steps run on the floats from `from` on, and are rounded once. Where the steps make another dtype of the op's result, a kernel that has it in private memory
  * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
  * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
  */
@@ -31,18 +31,22 @@ static void write_list(text *t, const arg_info *args, int n, bool types) {
 }
 
 static void write_function(const steps_text *p, text *t, const arg_info *args, int n) {
-  const bool changes = steps_change_dtype(p);
+  const bool rounds = steps_precede_store(p), has_from = rounds || steps_change_dtype(p);
   steps_include(p, t);
-  text_printf(t, "static inline void run_epilogue(%s STORAGE(%s) *y, ",
-              steps_precede_store(p) ? "__private" : "__global", dtype_name(steps_made_type(p)));
-  if (changes) text_printf(t, "const STORAGE(%s) *from, ", dtype_name(p->f.result.t.type));
+  if (rounds) text_printf(t, "#include \"narrow.h\"\n");
+  text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
+              dtype_name(p->f.out->t.type));
+  if (has_from)
+    text_printf(t, "const STORAGE(%s) *from, ", dtype_name(rounds ? DTYPE_F32 : p->f.result.t.type));
   text_printf(t, "index_t first, index_t n");
   write_list(t, args, n, true);
   text_printf(t, ") {\n");
   steps_write_lines(p, t, 1);
   text_printf(t, "}\n#define %s run_epilogue(y, %sfirst, n",
-              changes ? "STORE_RESULT(y, from, first, n)" : "EPILOGUE(y, first, n)",
-              changes ? "from, " : "");
+              rounds     ? "ROUND_RESULT(y, from, first, n)"
+              : has_from ? "STORE_RESULT(y, from, first, n)"
+                         : "EPILOGUE(y, first, n)",
+              has_from ? "from, " : "");
   write_list(t, args, n, false);
   text_printf(t, ")\n");
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interp/checking.h"
+#include "interp/host_copy.h"
 #include "ops/epilogue.h"
 
 /* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
@@ -209,7 +210,7 @@ static clave_status collect(checking *c, const operand *o) {
     if (!array_reserve(&c->regions, &c->cap_regions, (size_t)c->n_regions + 1, sizeof *r))
       return status_no_memory();
     r = &c->regions[c->n_regions++];
-    *r = (region){.first = t, .low = low, .high = high};
+    *r = (region){.first = t, .low = low, .high = high, .is_narrow = t->t.is_narrow};
     r->constant = constant_store_host(c->s->stores[c->backend], t->buf);
   }
   if (low < r->low) r->low = low;
@@ -218,7 +219,7 @@ static clave_status collect(checking *c, const operand *o) {
   if (is_out) r->is_written = true;
   if (is_out && o->reuses == IR_NONE) return NULL;
   r->is_read = true; /* a result that reuses an operand lies where the planner has put that */
-  r->type = t->t.type;
+  r->type = tensor_own_type(&t->t);
   return NULL;
 }
 
@@ -239,16 +240,18 @@ static clave_status find_regions(checking *c, int64_t *bytes) {
 
 static clave_status read_region(checking *c, region *r) {
   size_t n = (size_t)(r->high - r->low);
-  r->host = malloc(n);
+  r->host = malloc(region_bytes(r));
   if (!r->host) return status_no_memory();
-  return c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], r->first->buf,
-                                                      r->first->buffer_offset + (size_t)r->low,
-                                                      r->host, n);
+  TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], r->first->buf,
+                                                   r->first->buffer_offset + (size_t)r->low,
+                                                   r->host, n));
+  if (r->is_narrow) widen_bf16(r->host, (int64_t)(n / sizeof(uint16_t)));
+  return NULL;
 }
 
 static clave_status copy_region(checking *c, region *r) {
   backend *cpu = c->s->oracle->cpu;
-  size_t n = (size_t)(r->high - r->low);
+  size_t n = region_bytes(r);
   if (r->constant)
     return cpu->vt->buffer_wrap(cpu, (const char *)r->constant + r->first->buffer_offset, n, false,
                                 &r->copy);
@@ -268,6 +271,8 @@ static void bind_copy(const checking *c, uint32_t tid) {
   if (!r || tensor_numel(&t->t) == 0) return;
   copy->buf = r->copy;
   copy->t.offset -= r->low / (int64_t)dtype_size(t->t.type);
+  copy->t.type = tensor_own_type(&t->t);
+  copy->t.is_narrow = false;
 }
 
 /* Chooses the part unless it is given; *fits: not too much. */
@@ -300,7 +305,7 @@ clave_status restore_copies(checking *c) {
   const oracle *o = c->s->oracle;
   for (uint32_t i = 0; i < c->n_regions; i++) {
     region *r = &c->regions[i];
-    if (r->host) TRY(o->cpu->vt->write(o->queue, r->copy, 0, r->host, (size_t)(r->high - r->low)));
+    if (r->host) TRY(o->cpu->vt->write(o->queue, r->copy, 0, r->host, region_bytes(r)));
   }
   return NULL;
 }

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "interp/checking.h"
+#include "interp/host_copy.h"
 
 /* ---------------------------------------------------------------- elements */
 
@@ -30,6 +31,11 @@ static double tolerance_of(dtype t) {
       return 0;
   }
 }
+
+/* What a result that is kept as BF16 is rounded by, of its own size. */
+static double rounding_of(const result *r) { return r->view->t.is_narrow ? 0x1p-8 : 0; }
+
+static dtype type_of(const result *r) { return tensor_own_type(&r->view->t); }
 
 static double element(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
@@ -61,7 +67,7 @@ static bool is_close(double a, double b, double tolerance, double absolute) {
 }
 
 static bool same_bits(const result *r, int64_t i) {
-  size_t size = dtype_size(r->view->t.type), at = (size_t)i * size;
+  size_t size = dtype_size(type_of(r)), at = (size_t)i * size;
   return memcmp((const char *)r->got + at, (const char *)r->want + at, size) == 0;
 }
 
@@ -74,8 +80,8 @@ static double reach_of(const result *r, int64_t i, double usual) {
 
 /* How many elements are beyond the bound, and one of them. */
 static int64_t count_wrong(const result *r, int64_t *at) {
-  dtype t = r->view->t.type;
-  double tolerance = tolerance_of(t);
+  dtype t = type_of(r);
+  double tolerance = tolerance_of(t), relative = tolerance + rounding_of(r);
   double absolute = tolerance > 0 ? tolerance * typical_size(t, r->want, r->n) : 0;
   int64_t wrong = 0;
   double usual = r->reach ? typical_size(DTYPE_F64, r->reach, r->n) : 0;
@@ -85,7 +91,7 @@ static int64_t count_wrong(const result *r, int64_t *at) {
     double reach = reach_of(r, i, usual);
     bool close =
         isinf(reach) ||
-        (tolerance == 0 && reach == 0 ? false : is_close(got, want, tolerance, absolute + reach));
+        (tolerance == 0 && reach == 0 ? false : is_close(got, want, relative, absolute + reach));
     if (close) continue;
     wrong++;
     *at = i;
@@ -141,7 +147,7 @@ static clave_status read_copy(const checking *c, const result *r, void **out) {
 }
 
 static clave_status widen_reach(const checking *c, result *r) {
-  dtype t = r->view->t.type;
+  dtype t = type_of(r);
   void *moved = NULL;
   if (!r->reach) r->reach = calloc((size_t)r->n, sizeof *r->reach);
   if (!r->reach) return status_no_memory();
@@ -158,7 +164,7 @@ static clave_status widen_reach(const checking *c, result *r) {
 
 static clave_status run_nudged(checking *c, const region *r, uint64_t pattern) {
   const oracle *o = c->s->oracle;
-  size_t bytes = (size_t)(r->high - r->low);
+  size_t bytes = region_bytes(r);
   bool faulty;
   TRY(restore_copies(c));
   void *moved = malloc(bytes);
@@ -192,16 +198,17 @@ static clave_status read_result(checking *c, uint32_t tid) {
   *r = (result){.view = t, .copy = &c->copy[tid], .n = tensor_numel(&t->t)};
   size_t bytes, size = dtype_size(t->t.type);
   TRY(known_bytes(&t->t, &bytes));
-  r->got = malloc(bytes);
+  r->got = malloc((size_t)r->n * dtype_size(type_of(r)));
   if (!r->got) return status_no_memory();
   TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], t->buf,
                                                    t->buffer_offset + (size_t)t->t.offset * size,
                                                    r->got, bytes));
+  if (t->t.is_narrow) widen_bf16(r->got, r->n);
   return read_copy(c, r, &r->want);
 }
 
 static void describe(checking *c, const result *r, int64_t wrong, int64_t at) {
-  dtype t = r->view->t.type;
+  dtype t = type_of(r);
   text_printf(&c->verdict, "%lld of %lld elements differ, such as %g for %g", (long long)wrong,
               (long long)r->n, element(t, r->got, at), element(t, r->want, at));
 }
@@ -214,7 +221,7 @@ clave_status compare_results(checking *c) {
   for (int i = 0; i < c->n_results && !wrong; i++) {
     result *r = &c->results[i];
     wrong = count_wrong(r, &at);
-    bool excusable = dtype_is_float(r->view->t.type) || rounds_before(c->nd->instruction);
+    bool excusable = dtype_is_float(type_of(r)) || rounds_before(c->nd->instruction);
     if (wrong && excusable) {
       if (!measured) TRY(measure_reach(c));
       measured = true;

@@ -12,14 +12,15 @@ struct oracle {
   bool noted;    /* that a node was too large has been said */
 };
 
-/* A stretch of a device buffer that operands lie in, and its copy. */
+/* A stretch of a device buffer that operands lie in, and its copy; of F32 that are kept as BF16 here
+ * (tensor.is_narrow) the copy has floats. */
 typedef struct region {
   const bound_tensor *first; /* of the operands here: says which buffer, and where it begins */
   int64_t low, high;         /* bytes from there, high excluded */
   dtype type;                /* of the operands that are read */
-  bool is_read, is_written;
+  bool is_read, is_written, is_narrow;
   const void *constant; /* its bytes in the program's file; NULL: not a constant */
-  void *host;           /* owned: the bytes before the node ran; NULL: constant or not read */
+  void *host;           /* owned: the copy before the node ran; NULL: constant or not read */
   buffer *copy;         /* owned, of the CPU backend */
 } region;
 
@@ -32,9 +33,14 @@ typedef struct part {
 typedef struct result {
   const bound_tensor *view, *copy;
   int64_t n;
-  void *got, *want; /* owned */
+  void *got, *want; /* owned: of the dtype that the program has */
   double *reach; /* owned (n): how far it moves with its operands' last bits; NULL: not measured */
 } result;
+
+/* Bytes of the copy. */
+static inline size_t region_bytes(const region *r) {
+  return (size_t)(r->high - r->low) * (r->is_narrow ? sizeof(float) / sizeof(uint16_t) : 1);
+}
 
 enum { MAX_RESULTS = 8 };
 

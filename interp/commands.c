@@ -105,24 +105,6 @@ static clave_status run_transfer(const running *r, const command *c) {
 
 /* ---------------------------------------------------------------- observers */
 
-/* n elements of BF16, in place, as those of F32 that the program has, and back. */
-static void widen(char *data, int64_t n) {
-  for (int64_t i = n; i-- > 0;) {
-    uint16_t bits;
-    memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
-    const float x = bf16_to_f32(bits);
-    memcpy(data + i * (int64_t)sizeof x, &x, sizeof x);
-  }
-}
-static void narrow(char *data, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    float x;
-    memcpy(&x, data + i * (int64_t)sizeof x, sizeof x);
-    const uint16_t bits = f32_to_bf16(x);
-    memcpy(data + i * (int64_t)sizeof bits, &bits, sizeof bits);
-  }
-}
-
 static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,
                                    uint32_t tid) {
   const int64_t n = tensor_numel(&t->t);
@@ -138,10 +120,10 @@ static clave_status observe_result(session *s, const bound_tensor *t, int b, uin
   tensor_set_contiguous(&value.t);
   value.t.type = tensor_own_type(&t->t);
   value.t.is_narrow = false;
-  if (!st && t->t.is_narrow) widen(host, n);
+  if (!st && t->t.is_narrow) widen_bf16(host, n);
   if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
     st = INVALID("stopped by the observer");
-  if (!st && edited && t->t.is_narrow) narrow(host, n);
+  if (!st && edited && t->t.is_narrow) round_to_bf16(host, n);
   if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
   free(host);
   return st;

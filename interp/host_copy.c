@@ -1,4 +1,5 @@
-/* Gathers a caller's strided tensor, a run of the innermost dimension at a time. */
+/* Gathers a caller's strided tensor, a run of the innermost dimension at a time; and rounds and
+ * widens. */
 #include "interp/host_copy.h"
 
 #include <string.h>
@@ -33,5 +34,25 @@ void copy_to_contiguous(const tensor *x, const void *data, void *out) {
       index[d] = 0;
     }
     if (d < 0) return;
+  }
+}
+
+void widen_bf16(void *data, int64_t n) {
+  char *at = data;
+  for (int64_t i = n; i-- > 0;) {
+    uint16_t bits;
+    memcpy(&bits, at + i * (int64_t)sizeof bits, sizeof bits);
+    const float x = bf16_to_f32(bits);
+    memcpy(at + i * (int64_t)sizeof x, &x, sizeof x);
+  }
+}
+
+void round_to_bf16(void *data, int64_t n) {
+  char *at = data;
+  for (int64_t i = 0; i < n; i++) {
+    float x;
+    memcpy(&x, at + i * (int64_t)sizeof x, sizeof x);
+    const uint16_t bits = f32_to_bf16(x);
+    memcpy(at + i * (int64_t)sizeof bits, &bits, sizeof bits);
   }
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "interp/checking.h"
+#include "interp/host_copy.h"
 
 static const char distrust_reason[] = "its kernels gave wrong numbers on this device";
 
@@ -48,17 +49,18 @@ static void send(const checking *c, const text *note) {
 static clave_status correct_result(const checking *c, uint32_t tid) {
   const bound_tensor *to = &c->view[tid], *from = &c->copy[tid];
   if (tensor_numel(&to->t) == 0) return NULL;
-  size_t bytes, size = dtype_size(to->t.type);
-  TRY(known_bytes(&to->t, &bytes));
+  size_t bytes, size = dtype_size(from->t.type), to_size = dtype_size(to->t.type);
+  TRY(known_bytes(&from->t, &bytes));
   void *right = malloc(bytes);
   if (!right) return status_no_memory();
   const oracle *k = c->s->oracle;
   clave_status st =
       k->cpu->vt->read(k->queue, from->buf, (size_t)from->t.offset * size, right, bytes);
+  if (!st && to->t.is_narrow) round_to_bf16(right, tensor_numel(&to->t));
   if (!st)
     st = c->s->devices.backends[c->backend]->vt->write(
-        c->s->streams[c->backend], to->buf, to->buffer_offset + (size_t)to->t.offset * size, right,
-        bytes);
+        c->s->streams[c->backend], to->buf, to->buffer_offset + (size_t)to->t.offset * to_size, right,
+        (size_t)tensor_numel(&to->t) * to_size);
   free(right);
   return st;
 }

@@ -7,9 +7,11 @@
  * time, whose weights stay in the first-level cache. The last M of a row begin earlier where they
  * would go beyond its end. Sums lie [position][COLUMNS] and are turned when they are stored. PAIRS:
  * channels are words of two of them (pairs.h), which conv_lanes_words makes of x, row by row of all
- * words, so that what a work-item reads is in few pages; the weight's are a kernel's taps apart. */
+ * words, so that what a work-item reads is in few pages; the weight's are a kernel's taps apart;
+ * X_TYPE and OUT_TYPE may be BF16 then. */
 #include "common.h"
 #include "gemm_tile.h"
+#include "narrow.h"
 #include "phase_row.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
@@ -86,8 +88,8 @@ static inline void add_channels(const float *from, float *to, bool is_first,
 }
 
 /* n positions of `outputs` planes from `out` on, `plane` apart. */
-static inline void store_turned(const float *sums, __global const float *bias, __global float *out,
-                                index_t plane, int outputs, int n) {
+static inline void store_turned(const float *sums, __global const float *bias,
+                                MADE_SPACE float *out, index_t plane, int outputs, int n) {
 #if WIDTH >= 8
   for (int at = 0; at < n; at += 16)
     for (int o = 0; o < outputs; o += 16) {
@@ -99,8 +101,8 @@ static inline void store_turned(const float *sums, __global const float *bias, _
       for (int i = 0; i < 16; i++) {
         if (o + i >= outputs) continue;
         const float16 made = r[i] + (HAS_BIAS ? bias[o + i] : 0.0f);
-        __global float *to = out + (o + i) * plane + at;
-        if (at + 16 <= n) {
+        MADE_SPACE float *to = out + (o + i) * plane + at;
+        if (at + 16 <= n || ROUNDS_OUT) {
           vstore16(made, 0, to);
         } else {
           float lanes[16];
@@ -121,9 +123,9 @@ static inline void store_turned(const float *sums, __global const float *bias, _
  * from one to the next. */
 __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
-                         __global const float *bias, const long bias_offset, __global float *out,
-                         const long out_offset, const int channels, const int n_outputs,
-                         const int kernel_y, const int kernel_x, const int tap_row,
+                         __global const float *bias, const long bias_offset,
+                         __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                         const int channels, const int n_outputs, const int kernel_y, const int kernel_x, const int tap_row,
                          const int tap_column, const int row, const int column, const index_t plane,
                          const index_t image, const int positions, const int out_columns,
                          const int cells_each, const int block, const int first_image) {
@@ -143,9 +145,16 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
     to = from, from = made;
   }
   out += out_offset + output * positions + at;
-  store_turned(from, bias + bias_offset + first, out, positions, outputs, n);
+#if ROUNDS_OUT /* the other room has places for all */
+  MADE_SPACE float *made = rooms[from == rooms[0] + M * COLUMNS];
+  const index_t step = CELLS;
+#else
+  MADE_SPACE float *made = out;
+  const index_t step = positions;
+#endif
+  store_turned(from, bias + bias_offset + first, made, step, outputs, n);
   for (int o = 0; o < outputs; o++)
-    EPILOGUE(out + o * (index_t)positions, (output + o) * positions + at, n);
+    FINISH(out + o * (index_t)positions, made + o * step, (output + o) * positions + at, n);
 }
 
 #define SOME 16 /* words of a work-item */
@@ -153,27 +162,23 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
 #if PAIRS
 /* Words [k, stop) of two rows, of which there is the second or not, `step` elements apart, the last
  * of them with `there` elements from itself on. */
-static inline void join_elements(__global const float *even, __global const float *odd, int has_odd,
-                                 int step, int k, int stop, index_t there, __global float *to) {
+static inline void join_elements(x_row even, x_row odd, int has_odd, int step, int k, int stop,
+                                 index_t there, __global float *to) {
   const bool fits = step == 1 && stop - k >= 16;
   if (!has_odd) odd = even;
   for (; k < stop; k += 16) {
     const int n = min(16, stop - k), at = fits ? min(k, stop - 16) : k;
-    float16 low, high;
+    float16 made;
     if (fits || (step == 1 && there - k >= 16)) {
-      low = vload16(0, even + at);
-      high = vload16(0, odd + at);
+      made = load_words(even + at, odd + at, has_odd);
     } else if (step == 2 && there - 2 * k >= 32) {
-      low = (float16)(vload16(0, even + 2 * k).even, vload16(1, even + 2 * k).even);
-      high = (float16)(vload16(0, odd + 2 * k).even, vload16(1, odd + 2 * k).even);
+      made = load_second_words(even + 2 * k, odd + 2 * k, has_odd);
     } else {
       float some[2][16] = {{0}};
-      for (int l = 0; l < n; l++) some[0][l] = even[(k + l) * step];
-      for (int l = 0; l < n; l++) some[1][l] = odd[(k + l) * step];
-      low = vload16(0, some[0]);
-      high = vload16(0, some[1]);
+      for (int l = 0; l < n; l++) some[0][l] = LOADF(X_TYPE, even, (k + l) * step);
+      for (int l = 0; l < n; l++) some[1][l] = LOADF(X_TYPE, odd, (k + l) * step);
+      made = join_rows(vload16(0, some[0]), has_odd ? vload16(0, some[1]) : (float16)0);
     }
-    const float16 made = join_rows(low, has_odd ? high : (float16)0);
     if (fits) {
       vstore16(made, 0, to + at);
     } else {
@@ -187,11 +192,12 @@ static inline void join_elements(__global const float *even, __global const floa
 
 /* Words of x (images, channels, in_rows, in_columns) with the padding around it, of each step-th
  * row and column: (images, rows, words, columns). items: parts of rows. */
-__kernel void conv_lanes_words(__global const float *x, const long x_offset, __global float *words,
-                               const long words_offset, const index_t items, const int images,
-                               const int channels, const int in_rows, const int in_columns,
-                               const int pad_y, const int pad_x, const int step_y, const int step_x,
-                               const int rows, const int columns) {
+__kernel void conv_lanes_words(__global const STORAGE(X_TYPE) * x, const long x_offset,
+                               __global float *words, const long words_offset, const index_t items,
+                               const int images, const int channels, const int in_rows,
+                               const int in_columns, const int pad_y, const int pad_x,
+                               const int step_y, const int step_x, const int rows,
+                               const int columns) {
 #if PAIRS
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;

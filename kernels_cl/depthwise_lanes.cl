@@ -15,18 +15,18 @@
 #define N 7 /* outputs of a row that are summed at once, out_columns at most */
 #endif
 #define LANES 16
+#define SOME 512 /* sums of a plane that are rounded at once, and of a row at most */
 #define EACH_LANE _Pragma("unroll") for (int l = 0; l < LANES; l++)
 
 /* r[i]: element i of each of `count` planes, `size` apart, of which n are there. */
-static inline void load_turned(const __global float *x, index_t size, int count, int n,
-                               float16 r[LANES]) {
+static inline void load_turned(x_row x, index_t size, int count, int n, float16 r[LANES]) {
   EACH_LANE {
-    const __global float *from = x + min(l, count - 1) * size;
+    const x_row from = x + min(l, count - 1) * size;
     if (n >= LANES) {
-      r[l] = vload16(0, from);
+      r[l] = LOAD_FLOATS(from);
     } else {
       float some[LANES] = {0};
-      for (int i = 0; i < n; i++) some[i] = from[i];
+      for (int i = 0; i < n; i++) some[i] = LOADF(X_TYPE, from, i);
       r[l] = vload16(0, some);
     }
   }
@@ -34,8 +34,8 @@ static inline void load_turned(const __global float *x, index_t size, int count,
 }
 
 /* `rows` rows of `columns` elements of `count` planes to rows of `pitch` vectors. */
-static inline void turn_rows(const __global float *x, index_t size, int count, int rows,
-                             int columns, int pitch, __local float *to) {
+static inline void turn_rows(x_row x, index_t size, int count, int rows, int columns, int pitch,
+                             __local float *to) {
   float16 r[LANES];
   if (columns >= LANES) {
     for (int y = 0; y < rows; y++, x += columns, to += pitch * LANES)
@@ -68,8 +68,8 @@ static inline void clear_cells(__local float *to, int n) {
 }
 
 /* The rows of x that the rows of t see, from row `top` of x on, with the padding around them. */
-static inline void turn_band(const __global float *x, index_t size, int count, const cells *t,
-                             int pitch, __local float *band) {
+static inline void turn_band(x_row x, index_t size, int count, const cells *t, int pitch,
+                             __local float *band) {
   const int top = t->first * STRIDE - t->top, seen = (t->rows - 1) * STRIDE + SIDE,
             first = clamp(-top, 0, seen), stop = clamp(t->in_rows - top, first, seen);
   clear_cells(band, first * pitch);
@@ -108,19 +108,20 @@ static inline void sum_cells(const __local float *x, int pitch, const float *wei
   for (int c = 0; c < N; c++) vstore16(sum[c], c, sums);
 }
 
-/* n sums (n, LANES) to as many neighbours of `count` planes, `size` apart. */
+/* n sums (n, LANES) to as many neighbours of `count` planes, `size` apart. Behind private ones there
+ * is room for LANES more. */
 static inline void store_planes(const __local float *sums, const float *shift, int n, int count,
-                                __global float *out, index_t size) {
+                                MADE_SPACE float *out, index_t size) {
   for (int k = 0; k < n; k += LANES) {
-    const int at = max(min(k, n - LANES), 0);
+    const int at = ROUNDS_OUT ? k : max(min(k, n - LANES), 0);
     float16 r[LANES];
     EACH_LANE r[l] = vload16(at + l, sums);
     transpose_16(r);
     EACH_LANE {
       if (l >= count) continue;
       const float16 made = r[l] + shift[l];
-      __global float *to = out + l * size + at;
-      if (n >= LANES) {
+      MADE_SPACE float *to = out + l * size + at;
+      if (n >= LANES || ROUNDS_OUT) {
         vstore16(made, 0, to);
       } else {
         float some[LANES];
@@ -160,15 +161,26 @@ static inline int load_channels(const __global float *weight, const __global flo
   return finite;
 }
 
+/* Of one plane the cells from `cell` on, a row of them or all; taps are LANES apart. */
+static inline void make_plane(x_row x, const float *taps, float shift, MADE_SPACE float *out,
+                              const cells *t, int cell) {
+  float own[SIDE * SIDE];
+  cells part = *t;
+  for (int i = 0; i < SIDE * SIDE; i++) own[i] = taps[i * LANES];
+  part.first += cell / t->columns;
+  if (ROUNDS_OUT) part.rows = 1;
+  make_directly(x, own, shift, out, &part);
+}
+
 /* x: (images, channels, in_rows, in_columns), out: (images, channels, out_rows, out_columns),
  * weight: (channels, SIDE, SIDE), bias: (channels). items = images * parts of LANES channels *
  * blocks of rows. memory: the rows that a block sees, of `pitch` vectors, and its sums, with room
  * for LANES more. top, left < SIDE. */
-__kernel void conv_depthwise_lanes(const __global float *x, const long x_offset,
+__kernel void conv_depthwise_lanes(const __global STORAGE(X_TYPE) * x, const long x_offset,
                                    const __global float *weight, const long weight_offset,
                                    const __global float *bias, const long bias_offset,
-                                   __global float *out, const long out_offset, const index_t items,
-                                   const int channels, const int block, const int in_rows,
+                                   __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                                   const index_t items, const int channels, const int block, const int in_rows,
                                    const int in_columns, const int out_rows, const int out_columns,
                                    const int top, const int left, const int pitch,
                                    __local float *memory) {
@@ -197,13 +209,22 @@ __kernel void conv_depthwise_lanes(const __global float *x, const long x_offset,
         sum_cells(memory + (y * pitch + at) * STRIDE * LANES, pitch, taps,
                   sums + (y * out_columns + at) * LANES);
       }
-    store_planes(sums, shift, n, count, out, size);
-  } else {
+  }
+#if ROUNDS_OUT
+  const int each = finite ? SOME : out_columns;
+  float made[LANES * (SOME + LANES)];
+#else
+  const int each = n;
+  MADE_SPACE float *made = out;
+#endif
+  for (int k = 0; k < n; k += each) {
+    const int some = min(each, n - k);
+    const index_t step = ROUNDS_OUT ? SOME + LANES : size;
+    if (finite) store_planes(sums + k * LANES, shift, some, count, made, step);
     for (int l = 0; l < count; l++) {
-      float own[SIDE * SIDE];
-      for (int i = 0; i < SIDE * SIDE; i++) own[i] = taps[i * LANES + l];
-      make_directly(x + l * in_size, own, shift[l], out + l * size, &t);
+      MADE_SPACE float *to = made + l * step;
+      if (!finite) make_plane(x + l * in_size, taps + l, shift[l], to, &t, k);
+      FINISH(out + l * size + k, to, cell + l * size + k, some);
     }
   }
-  for (int l = 0; l < count; l++) EPILOGUE(out + l * size, cell + l * size, n);
 }

@@ -1,6 +1,8 @@
 /* Products of floats that are rounded to BF16 first, two k at a time, where PAIRS is 1: words that
  * pass for elements of F32, whose low and high 16 bits are an even k and the next, 0 beyond the
  * last. The CPU's instruction adds the terms of a pair to a sum in f32. */
+#ifndef PAIRS_H
+#define PAIRS_H
 #ifndef PAIRS
 #define PAIRS 0
 #endif
@@ -39,4 +41,5 @@ static inline float16 add_pairs(float16 sum, float16 a, float16 b) {
 #else
 #define WORDS_OF(k) (k)
 #define ADD_PRODUCT(sum, a, b) fma(a, b, sum)
+#endif
 #endif

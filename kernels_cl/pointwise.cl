@@ -5,12 +5,18 @@
  * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
  * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
  * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
- * tile: [word][COLUMNS]. */
+ * tile: [word][COLUMNS]. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay in
+ * private memory then until they are rounded. */
 #include "common.h"
 #include "gemm_tile.h"
+#include "narrow.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
+#ifndef MOST_BLOCK
+#define MOST_BLOCK 256 /* positions of a block, at most */
+#endif
+#define PITCH (MOST_BLOCK + COLUMNS) /* of sums in private memory, with room before the first */
 #if PAIRS
 typedef __local const float *x_pointer;
 #else
@@ -53,16 +59,16 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
   }
 }
 
-/* The first `rows` of them, without `skipped` positions, to rows of `out`. */
+/* The first `rows` of them, without `skipped` positions, to rows of `out` that are `step` apart. */
 static inline void store_sums(const floatw sums[ROWS][2], __global const float *bias,
-                              __global float *out, index_t positions, int rows, int skipped,
+                              MADE_SPACE float *out, index_t step, int rows, int skipped,
                               const int vectors) {
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     if (r >= rows) continue;
     const float shift = HAS_BIAS ? bias[r] : 0;
-    __global float *to = out + r * positions;
-    if (skipped == 0) {
+    MADE_SPACE float *to = out + r * step;
+    if (skipped == 0 || ROUNDS_OUT) {
 #pragma unroll
       for (int v = 0; v < 2; v++)
         if (v < vectors) vstorew(sums[r][v] + shift, v, to);
@@ -76,11 +82,11 @@ static inline void store_sums(const floatw sums[ROWS][2], __global const float *
   }
 }
 
-static inline void make_tile(const product *p, __global const float *bias, __global float *out,
-                             index_t positions, int rows, int skipped, const int vectors) {
+static inline void make_tile(const product *p, __global const float *bias, MADE_SPACE float *out,
+                             index_t step, int rows, int skipped, const int vectors) {
   floatw sums[ROWS][2];
   sum_channels(sums, p, vectors);
-  store_sums(sums, bias, out, positions, rows, skipped, vectors);
+  store_sums(sums, bias, out, step, rows, skipped, vectors);
 }
 
 /* A tile of positions [at, end): how many it makes, and the first of those that it reads. */
@@ -95,7 +101,7 @@ static inline tile tile_at(index_t at, index_t end, index_t positions) {
 
 #if PAIRS
 /* The words of positions [begin, end). */
-static inline void pack_words(__global const float *x, index_t positions, int channels,
+static inline void pack_words(x_row x, index_t positions, int channels,
                               index_t begin, index_t end, __local float *packed) {
   const int words = WORDS_OF(channels);
   for (int i = 0; i < words; i++, x += 2 * positions) {
@@ -105,18 +111,23 @@ static inline void pack_words(__global const float *x, index_t positions, int ch
     for (index_t at = begin; at < end; at += t.width, to += words * COLUMNS) {
       t = tile_at(at, end, positions);
       for (int l = 0; l < t.width; l += WIDTH) {
-        __global const float *even = x + t.first + l;
-        const floatw odd = has_odd ? vloadw(0, even + positions) : (floatw)0;
-        vstorew(join_rows(vloadw(0, even), odd), 0, to + l);
+        const x_row even = x + t.first + l;
+        vstorew(load_words(even, even + positions, has_odd), 0, to + l);
       }
     }
   }
 }
 #endif
 
+/* Where a panel's sums are made: rows `step` apart, which begin at position `origin`. */
+typedef struct place {
+  MADE_SPACE float *rows;
+  index_t step, origin;
+} place;
+
 /* Positions [begin, end) of a panel's outputs; x: at position 0, or the words from `begin` on. */
 static inline void make_positions(product *p, x_pointer x, __global const float *bias,
-                                  __global float *out, index_t positions, int rows, index_t begin,
+                                  const place *out, index_t positions, int rows, index_t begin,
                                   index_t end) {
   tile t;
   for (index_t at = begin; at < end; at += t.width) {
@@ -128,20 +139,21 @@ static inline void make_positions(product *p, x_pointer x, __global const float 
     p->x = x + t.first;
 #endif
     const int skipped = (int)(at - t.first);
+    MADE_SPACE float *to = out->rows + (t.first - out->origin);
     if (t.width == WIDTH)
-      make_tile(p, bias, out + t.first, positions, rows, skipped, 1);
+      make_tile(p, bias, to, out->step, rows, skipped, 1);
     else
-      make_tile(p, bias, out + t.first, positions, rows, skipped, 2);
+      make_tile(p, bias, to, out->step, rows, skipped, 2);
   }
 }
 
 /* Global ids: positions, panels, images. positions >= WIDTH; columns_each is a multiple of block,
  * block of COLUMNS. */
-__kernel void conv_pointwise(__global const float *x, const long x_offset,
+__kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_offset,
                              __global const float *weight, const long weight_offset,
                              __global const float *bias, const long bias_offset,
-                             __global float *out, const long out_offset, const int channels,
-                             const int n_outputs, const index_t positions,
+                             __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                             const int channels, const int n_outputs, const index_t positions,
                              const index_t columns_each, const index_t block, const int panels_each,
                              __local float *words) {
   const index_t from = (index_t)get_global_id(0) * columns_each,
@@ -155,6 +167,9 @@ __kernel void conv_pointwise(__global const float *x, const long x_offset,
   x += x_offset + z * channels * positions;
   bias += bias_offset;
   out += out_offset + z * n_outputs * positions;
+#if ROUNDS_OUT
+  float sums[ROWS * PITCH];
+#endif
   for (index_t begin = from; begin < to; begin += block) {
     const index_t end = min(begin + block, to);
 #if PAIRS
@@ -165,11 +180,18 @@ __kernel void conv_pointwise(__global const float *x, const long x_offset,
 #endif
     for (p.panel = first; p.panel < last; p.panel++) {
       const int output = p.panel * ROWS, rows = min(ROWS, n_outputs - output);
-      __global float *row = out + (index_t)output * positions;
-      make_positions(&p, from, bias + output, row, positions, rows, begin, end);
-      for (int r = 0; r < rows; r++)
-        EPILOGUE(row + r * positions + begin, (z * n_outputs + output + r) * positions + begin,
-                 end - begin);
+      const out_row row = out + (index_t)output * positions;
+#if ROUNDS_OUT
+      const place made = {sums + COLUMNS, PITCH, begin};
+#else
+      const place made = {row, positions, 0};
+#endif
+      make_positions(&p, from, bias + output, &made, positions, rows, begin, end);
+      for (int r = 0; r < rows; r++) {
+        MADE_SPACE float *from = made.rows + r * made.step + (begin - made.origin);
+        FINISH(row + r * positions + begin, from, (z * n_outputs + output + r) * positions + begin,
+               end - begin);
+      }
     }
   }
 }

@@ -13,6 +13,9 @@
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
+#ifndef OUT_TYPE
+#define OUT_TYPE X_TYPE /* floats may be BF16 in memory alone, on either side */
+#endif
 #ifndef HAS_INDICES
 #define HAS_INDICES 0
 #endif
@@ -95,7 +98,7 @@ static inline range adaptive_range(int i, int in, int out) {
   out += out_offset + line * out_columns;
 
 __kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                       __global STORAGE(X_TYPE) * out, const long out_offset,
+                       __global STORAGE(OUT_TYPE) * out, const long out_offset,
                        __global long *indices, const long indices_offset, PLANES_PARAMS,
                        WINDOW_PARAMS, const int dilation_z, const int dilation_y,
                        const int dilation_x) {
@@ -106,7 +109,7 @@ __kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
     long where;
     const range c = window_inside(k * stride_x - pad_x, kernel_x, dilation_x, columns);
     const real v = window_max(x, rows, columns, z, y, c, &where);
-    STORE(X_TYPE, out, k, v);
+    STORE(OUT_TYPE, out, k, v);
 #if HAS_INDICES
     indices[indices_offset + line * out_columns + k] = where;
 #endif
@@ -119,7 +122,7 @@ static inline long padded_size(int start, int kernel_size, int pad, int size) {
 }
 
 __kernel void pool_average(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                           __global STORAGE(X_TYPE) * out, const long out_offset, PLANES_PARAMS,
+                           __global STORAGE(OUT_TYPE) * out, const long out_offset, PLANES_PARAMS,
                            WINDOW_PARAMS, const long divisor) {
   BEGIN_CELLS
   const int first_z = out_z * stride_z - pad_z, first_y = out_y * stride_y - pad_y;
@@ -135,12 +138,12 @@ __kernel void pool_average(const __global STORAGE(X_TYPE) * x, const long x_offs
         COUNT_PAD ? padded * padded_size(first_x, kernel_x, pad_x, columns) : count;
     const real sum = window_sum(x, rows, columns, z, y, c);
     const real mean = count == 0 ? (real)0 : sum / (real)(divisor != 0 ? divisor : covered);
-    STORE(X_TYPE, out, k, mean);
+    STORE(OUT_TYPE, out, k, mean);
   }
 }
 
 __kernel void pool_adaptive(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                            __global STORAGE(X_TYPE) * out, const long out_offset,
+                            __global STORAGE(OUT_TYPE) * out, const long out_offset,
                             __global long *indices, const long indices_offset, PLANES_PARAMS) {
   BEGIN_CELLS
   const range z = adaptive_range(out_z, depth, out_depth),
@@ -157,6 +160,6 @@ __kernel void pool_adaptive(const __global STORAGE(X_TYPE) * x, const long x_off
     const long count = (long)range_size(z) * range_size(y) * range_size(c);
     const real v = window_sum(x, rows, columns, z, y, c) / (real)count;
 #endif
-    STORE(X_TYPE, out, k, v);
+    STORE(OUT_TYPE, out, k, v);
   }
 }

@@ -7,6 +7,9 @@
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
+#ifndef OUT_TYPE
+#define OUT_TYPE X_TYPE /* floats may be BF16 in memory alone, on either side */
+#endif
 #ifndef STRIDE
 #define STRIDE 1 /* of columns, 1 or 2 */
 #endif
@@ -24,8 +27,8 @@ typedef realw cells;
 #define LOWEST ((real)(-INFINITY))
 #define LOAD_CELLS(p) LOADW(X_TYPE, p)
 #define LOAD_CELL(p, l) LOAD(X_TYPE, p, l)
-#define STORE_CELLS(p, v) STOREW(X_TYPE, p, v)
-#define STORE_CELL(p, l, v) STORE(X_TYPE, p, l, v)
+#define STORE_CELLS(p, v) STOREW(OUT_TYPE, p, v)
+#define STORE_CELL(p, l, v) STORE(OUT_TYPE, p, l, v)
 #else
 typedef STORAGE(X_TYPE) cell;
 typedef PASTE(STORAGE(X_TYPE), W) cells;
@@ -59,7 +62,7 @@ static inline cells load_cells(const __global STORAGE(X_TYPE) * p, index_t n) {
 }
 
 /* The first n of W neighbours. */
-static inline void store_cells(__global STORAGE(X_TYPE) * p, int n, cells v) {
+static inline void store_cells(__global STORAGE(OUT_TYPE) * p, int n, cells v) {
   if (n >= W) {
     STORE_CELLS(p, v);
     return;
@@ -100,7 +103,7 @@ static inline void make_columns(const seen *s, int first, int width, cell *to) {
 
 /* items: rows of outputs of all planes. kernel_x + (kernel_x - 1) * (dilation_x - 1) <= REACH. */
 __kernel void pool_rows(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                        __global STORAGE(X_TYPE) * out, const long out_offset, PLANES_PARAMS,
+                        __global STORAGE(OUT_TYPE) * out, const long out_offset, PLANES_PARAMS,
                         WINDOW_PARAMS, const int dilation_z, const int dilation_y,
                         const int dilation_x) {
   const index_t item = (index_t)get_global_id(0);

@@ -214,3 +214,21 @@ void describe_elementwise(const node *n, elementwise_form *f) {
   const ir_elementwise *op = n->instruction->op;
   describe_steps(n, op, tensor_own_type(&n->tensors[first_of(op)].t), f);
 }
+
+/* What keeps values about as large as they are, so that a rounding stays as small. */
+static bool is_gentle(const elementwise_step *s) {
+  return s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 &&
+         (s->kind == IR_STEP_KIND_ADD || s->kind == IR_STEP_KIND_MUL ||
+          s->kind == IR_STEP_KIND_RELU || s->kind == IR_STEP_KIND_CLAMP ||
+          s->kind == IR_STEP_KIND_SILU || s->kind == IR_STEP_KIND_SIGMOID ||
+          s->kind == IR_STEP_KIND_GELU || s->kind == IR_STEP_KIND_GELU_TANH ||
+          s->kind == IR_STEP_KIND_HARDSWISH || s->kind == IR_STEP_KIND_HARDSIGMOID);
+}
+
+bool elementwise_may_narrow(const elementwise_form *f, uint32_t slot) {
+  for (int s = 0; s < f->n_steps; s++)
+    if (!is_gentle(&f->steps[s])) return false;
+  for (int k = 0; k < f->n_inputs; k++)
+    if (f->inputs[k]->slot == slot && tensor_numel(&f->inputs[k]->t) != f->n) return false;
+  return true;
+}

@@ -37,6 +37,9 @@ void describe_elementwise(const node *n, elementwise_form *f);
 void describe_steps(const node *n, const ir_elementwise *op, dtype first, elementwise_form *f);
 /* The rule of one. */
 clave_status rule_steps(const rule_context *c, const ir_elementwise *op, dtype first) STATUS_CHECK;
+/* Whether the steps leave out and an input in `slot` about as exact where these are kept as BF16:
+ * values as they lie, not numbers of rows, of which there are few. */
+bool elementwise_may_narrow(const elementwise_form *f, uint32_t slot);
 
 /* What a dtype is computed in: F32, F64 or I64 (U64: by its bits). */
 dtype compute_dtype(dtype t);

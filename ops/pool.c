@@ -124,3 +124,10 @@ void describe_adaptive_pool(const node *n, pool_form *f) {
   const ir_adaptive_pool *op = n->instruction->op;
   *f = planes_form(n, op->x, op->out, op->indices, op->kind);
 }
+
+static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) { return sizes[0] * sizes[1] * sizes[2]; }
+
+bool pool_is_mean(const pool_form *f) {
+  return f->average && tensor_own_type(&f->x->t) == DTYPE_F32 && volume(f->size) == 1 &&
+         volume(f->in) > 0;
+}

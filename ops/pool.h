@@ -16,5 +16,7 @@ typedef struct pool_form {
 } pool_form;
 void describe_pool(const node *n, pool_form *f);
 void describe_adaptive_pool(const node *n, pool_form *f);
+/* An average of whole planes of F32. */
+bool pool_is_mean(const pool_form *f);
 
 #endif

@@ -106,3 +106,8 @@ void describe_arg_reduce(const node *n, reduce_form *f) {
   unsigned axes = is_one ? 1u << axis_of(op->axis.value, x->rank) : all_axes(x);
   *f = reduce_axes(n, op->x, axes, op->out);
 }
+
+bool reduce_may_narrow(const node *n, const reduce_form *f) {
+  const ir_reduce *op = n->instruction->op;
+  return op->kind == IR_REDUCE_KIND_MEAN && f->over.rank == 1 && f->over.strides[0] == 1;
+}

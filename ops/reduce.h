@@ -13,5 +13,7 @@ typedef struct reduce_form {
 } reduce_form;
 void describe_reduce(const node *n, reduce_form *f);
 void describe_arg_reduce(const node *n, reduce_form *f);
+/* Whether it is one of Reduce's that may read x as BF16: means of neighbours. */
+bool reduce_may_narrow(const node *n, const reduce_form *f);
 
 #endif

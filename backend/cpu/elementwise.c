@@ -84,26 +84,11 @@ clave_status cpu_elementwise(cpu_recorder *r, const node *n) {
   return launch_steps(r, &f);
 }
 
-/* What keeps values about as large as they are, so that a rounding stays as small. */
-static bool is_gentle(const elementwise_step *s) {
-  return s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 &&
-         (s->kind == IR_STEP_KIND_ADD || s->kind == IR_STEP_KIND_MUL ||
-          s->kind == IR_STEP_KIND_RELU || s->kind == IR_STEP_KIND_CLAMP ||
-          s->kind == IR_STEP_KIND_SILU || s->kind == IR_STEP_KIND_SIGMOID ||
-          s->kind == IR_STEP_KIND_GELU || s->kind == IR_STEP_KIND_GELU_TANH ||
-          s->kind == IR_STEP_KIND_HARDSWISH || s->kind == IR_STEP_KIND_HARDSIGMOID);
-}
-
-/* Values as they lie; not numbers of rows, of which there are few. */
 bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   elementwise_form f;
   describe_elementwise(n, &f);
   (void)r;
-  for (int s = 0; s < f.n_steps; s++)
-    if (!is_gentle(&f.steps[s])) return false;
-  for (int k = 0; k < f.n_inputs; k++)
-    if (f.inputs[k]->slot == slot && tensor_numel(&f.inputs[k]->t) != f.n) return false;
-  return true;
+  return elementwise_may_narrow(&f, slot);
 }
 
 /* In place: every element of out is read before it is written. */

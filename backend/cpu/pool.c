@@ -59,15 +59,10 @@ static clave_status record_means(cpu_recorder *r, const pool_form *f) {
                                    .divisor = (double)n});
 }
 
-static bool is_mean(const pool_form *f) {
-  return f->average && tensor_own_type(&f->x->t) == DTYPE_F32 && volume(f->size) == 1 &&
-         volume(f->in) > 0;
-}
-
 clave_status cpu_adaptive_pool(cpu_recorder *r, const node *n) {
   pool_form f;
   describe_adaptive_pool(n, &f);
-  return is_mean(&f) ? record_means(r, &f) : record_pool(r, &f, true);
+  return pool_is_mean(&f) ? record_means(r, &f) : record_pool(r, &f, true);
 }
 
 /* Sums of means stay floats. */
@@ -75,5 +70,5 @@ bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   pool_form f;
   describe_adaptive_pool(n, &f);
   (void)r;
-  return is_mean(&f) && slot == f.x->slot;
+  return pool_is_mean(&f) && slot == f.x->slot;
 }

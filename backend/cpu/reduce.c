@@ -26,14 +26,11 @@ clave_status cpu_reduce(cpu_recorder *r, const node *n) {
                                    .divisor = f.divisor});
 }
 
-/* Means of neighbours. */
 bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  const ir_reduce *op = n->instruction->op;
   reduce_form f;
   describe_reduce(n, &f);
   (void)r;
-  return op->kind == IR_REDUCE_KIND_MEAN && slot == f.x->slot && f.over.rank == 1 &&
-         f.over.strides[0] == 1;
+  return slot == f.x->slot && reduce_may_narrow(n, &f);
 }
 
 clave_status cpu_arg_reduce(cpu_recorder *r, const node *n) {

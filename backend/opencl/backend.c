@@ -8,6 +8,7 @@
 #include "backend/opencl/binaries.h"
 #include "backend/opencl/cache.h"
 #include "backend/opencl/gemm.h"
+#include "backend/opencl/narrow.h"
 #include "base/hash.h"
 #include "ops/custom.h"
 #include "ops/epilogue.h"
@@ -94,6 +95,7 @@ static const backend_vtable opencl_vtable = {
     .begin = opencl_begin,
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
+    .takes_narrow = opencl_takes_narrow,
     .can_join = opencl_can_join,
     .join = opencl_join,
     .cache_destroy = opencl_cache_destroy,

@@ -12,6 +12,7 @@
 #include "backend/opencl/conv_weight.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/families.h"
+#include "backend/opencl/narrow.h"
 #include "backend/opencl/pointwise.h"
 #include "backend/opencl/winograd.h"
 #include "opencl_ops.h"
@@ -499,21 +500,69 @@ static clave_status run_groups(cl_recorder *s, const node *n, convolution *v) {
   return opencl_conv_groups(s, n, &v->f, v->weight, v->weight_type, k);
 }
 
-static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
-  if (tensor_numel(&f->out->t) == 0) return NULL;
+/* A convolution as the program has it: its variant does not depend on which values are BF16. */
+typedef struct own_form {
+  conv_form f;
+  bound_tensor x, out;
+} own_form;
+
+static void widen_form(const conv_form *f, own_form *own) {
+  own->f = *f;
+  own->f.x = &own->x;
+  own->f.out = &own->out;
+  own->x = *f->x;
+  own->out = *f->out;
+  own->x.t.type = tensor_own_type(&f->x->t);
+  own->out.t.type = tensor_own_type(&f->out->t);
+}
+
+static clave_status plan_variant(cl_recorder *s, const conv_form *f, convolution *v, int *variant) {
   TRY(check_places(f));
-  convolution v = plan_conv(s, f);
-  TRY(conv_dots_usable(s, f, &v.takes_dots, &v.has_dots));
-  TRY(depthwise_integer_usable(s, f, &v.depthwise_integer));
-  TRY(pointwise_takes_pairs(s, f, &v.takes_pairs));
-  TRY(conv_lanes_takes_pairs(s, f, &v.lanes_take_pairs));
-  const int variant = choose_variant(s, &v);
+  *v = plan_conv(s, f);
+  TRY(conv_dots_usable(s, f, &v->takes_dots, &v->has_dots));
+  TRY(depthwise_integer_usable(s, f, &v->depthwise_integer));
+  TRY(pointwise_takes_pairs(s, f, &v->takes_pairs));
+  TRY(conv_lanes_takes_pairs(s, f, &v->lanes_take_pairs));
+  *variant = choose_variant(s, v);
+  return NULL;
+}
+
+/* Whether its kernels read and write BF16. */
+static bool variant_takes_narrow(const convolution *v, int variant) {
+  if (variant == CONV_PLANES) return v->takes_pairs;
+  if (variant == CONV_LANES) return v->lanes_take_pairs;
+  return (variant == CONV_DEPTHWISE || variant == CONV_DEPTHWISE_LANES) &&
+         depthwise_takes_narrow(&v->f);
+}
+
+/* What steps add is read as it lies by all. */
+bool opencl_conv_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
+  conv_form f;
+  own_form own;
+  convolution v;
+  int variant = 0;
+  describe_conv(n, &f);
+  if (slot == f.weight->slot || (f.bias && slot == f.bias->slot)) return false;
+  if (slot != f.x->slot && slot != f.out->slot) return true;
+  widen_form(&f, &own);
+  clave_status st = plan_variant(s, &own.f, &v, &variant);
+  status_free(st);
+  return !st && variant_takes_narrow(&v, variant);
+}
+
+static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
+  own_form own;
+  convolution v;
+  int variant;
+  if (tensor_numel(&f->out->t) == 0) return NULL;
+  widen_form(f, &own);
+  TRY(plan_variant(s, &own.f, &v, &variant));
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DEPTHWISE_LANES) return opencl_depthwise_lanes(s, n, f);
   if (variant == CONV_DEPTHWISE_DOTS) return opencl_depthwise_integer(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
-  if (variant == CONV_PLANES) return opencl_planes(s, n, f);
+  if (variant == CONV_PLANES) return opencl_planes(s, n, f, v.takes_pairs);
   if (variant == CONV_LANES) return conv_lanes(s, n, f, v.lanes_take_pairs);
   if (variant == CONV_GROUPS) return run_groups(s, n, &v);
   if (variant >= CONV_WINOGRAD_2) return opencl_winograd(s, n, f, conv_variants[variant].outputs);

@@ -148,6 +148,8 @@ static void begin_lanes(launch *l, cl_recorder *s, const node *n, const lanes *t
   launch_dtype(l, "B_TYPE", t->pairs ? DTYPE_F32 : f->weight->t.type);
   launch_define(l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(l, "PAIRS", t->pairs);
+  launch_dtype(l, "X_TYPE", f->x->t.type);
+  launch_dtype(l, "OUT_TYPE", f->out->t.type);
   launch_define(l, "HAS_BIAS", f->bias != NULL);
   launch_define(l, "M", (int)positions_at_once(s, f));
   launch_define(l, "STRIDE", stride <= 2 ? (int)stride : 0);

@@ -11,6 +11,7 @@ enum {
   CELLS = 4096,  /* of a work-item, about, which a cache keeps for the steps behind */
   TASKS = 4,     /* work-items of a core, at least */
   LANES = 16,    /* planes at a time, in lanes */
+  ROUNDED = 512, /* outputs of a row that is rounded, at most, as in the kernels */
   AT_ONCE = 8,   /* outputs of a row that are summed at once, at most, in lanes */
   TURNED_3 = 16, /* columns, by the stride: wider rows of 3 taps are made faster where they lie */
   TURNED_5 = 32, /* columns: the same of 5 taps */
@@ -45,12 +46,24 @@ bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
          max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
 }
 
+bool depthwise_takes_narrow(const conv_form *f) { return f->dims[2].out <= ROUNDED; }
+
+static bool is_narrow(const conv_form *f) { return f->x->t.is_narrow || f->out->t.is_narrow; }
+
 static void begin_depthwise(launch *l, cl_recorder *s, const node *n, const conv_form *f) {
   launch_begin(l, s, n);
   launch_compute(l, DTYPE_F32);
+  launch_dtype(l, "X_TYPE", f->x->t.type);
+  launch_dtype(l, "OUT_TYPE", f->out->t.type);
+  launch_define(l, "PAIRS", is_narrow(f));
   launch_define(l, "SIDE", (int)f->dims[2].kernel);
   launch_define(l, "STRIDE", (int)f->dims[2].stride);
   launch_define(l, "HAS_BIAS", f->bias != NULL);
+}
+
+static int lanes_of_rows(const cl_recorder *s, const conv_form *f) {
+  if (f->x->t.is_narrow) return 16;
+  return f->dims[2].out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16;
 }
 
 clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
@@ -59,7 +72,7 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
   const int64_t items = f->images * channels * ceil_div(y->out, block);
   launch l;
   begin_depthwise(&l, s, n, f);
-  launch_define(&l, "W", x->out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16);
+  launch_define(&l, "W", lanes_of_rows(s, f));
   launch_define(&l, "ROWS", ROWS);
   launch_args(&l, &(conv_depthwise_args){.x = buffer_arg(f->x),
                                          .weight = buffer_arg(f->weight),

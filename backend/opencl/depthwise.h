@@ -10,6 +10,8 @@ clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f)
 /* With planes in lanes; and whether that is faster: where rows are narrow. */
 bool depthwise_lanes_usable(const cl_recorder *s, const conv_form *f);
 bool depthwise_lanes_suit(const conv_form *f);
+/* Whether either reads and writes BF16: rows fit private memory. */
+bool depthwise_takes_narrow(const conv_form *f);
 clave_status opencl_depthwise_lanes(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
 
 /* Of 8-bit integers, with any kernel that has few columns. */

@@ -132,11 +132,11 @@ bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs) {
          cut(s, f, pairs).floats * sizeof(float) <= t->local_memory;
 }
 
-clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
+clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {
   bound_tensor weight;
   arg_buffer panels;
   gemm g = planes_product(s, n, f, &weight);
-  TRY(gemm_takes_pairs(&g, &g.pairs));
+  g.pairs = pairs;
   if (g.pairs) recorder_rounds(s, ROUNDS_TO_BF16);
   const cutting c = cut(s, f, g.pairs);
   TRY(gemm_a_panels(&g, 0, &panels));
@@ -144,7 +144,10 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
   launch_begin(&l, s, n);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
   launch_define(&l, "PAIRS", g.pairs);
+  launch_dtype(&l, "X_TYPE", f->x->t.type);
+  launch_dtype(&l, "OUT_TYPE", f->out->t.type);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
+  launch_define(&l, "MOST_BLOCK", TASK_PANELS * (int)tile_columns(s));
   launch_args(&l, &(conv_pointwise_args){.x = buffer_arg(f->x),
                                          .weight = panels,
                                          .bias = optional_arg(f->bias),

@@ -11,6 +11,7 @@ clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out
 /* By kernels_cl/pointwise.cl, which reads the planes of x where they lie, or makes pairs of them.
  */
 bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs);
-clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
+clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f,
+                           bool pairs) STATUS_CHECK;
 
 #endif

@@ -9,6 +9,7 @@ enum { CHUNK = 128, REACH = 64 }; /* of pool_rows: cells at a time, columns of a
 static void begin_pool(launch *l, cl_recorder *s, const node *n, const pool_form *f) {
   launch_begin(l, s, n);
   launch_dtype(l, "X_TYPE", f->x->t.type);
+  launch_dtype(l, "OUT_TYPE", f->out->t.type);
   launch_compute(l, f->x->t.type);
   launch_define(l, "BY_ROW", recorder_traits(s)->is_cpu);
 }
@@ -73,6 +74,7 @@ static clave_status max_rows(cl_recorder *s, const node *n, const pool_form *f) 
   launch l;
   launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", f->x->t.type);
+  launch_dtype(&l, "OUT_TYPE", f->out->t.type);
   launch_compute(&l, f->x->t.type);
   launch_define(&l, "STRIDE", (int)f->stride[2]);
   launch_define(&l, "CHUNK", CHUNK);

@@ -112,6 +112,16 @@ int steps_inner_code(const steps_text *p) {
   return code;
 }
 
+bool steps_precede_store(const steps_text *p) {
+  return p->names == &epilogue_names && p->f.out->t.is_narrow;
+}
+
+int steps_narrow_code(const steps_text *p) {
+  int code = p->f.out->t.is_narrow;
+  for (int i = 0; i < p->f.n_inputs; i++) code = 2 * code + p->f.inputs[i]->t.is_narrow;
+  return code;
+}
+
 /* ---------------------------------------------------------------- source text */
 
 static int find_number(const steps_text *p, const elementwise_operand *o) {
@@ -266,7 +276,7 @@ static void write_start(const steps_text *p, text *t, int input) {
 static void write_loads(const steps_text *p, text *t, int first) {
   char at[64], pointer[16];
   const char *real = compute_type(compute_dtype(input_dtype(p, 0)));
-  if (first > 0 && steps_change_dtype(p))
+  if (first > 0 && (steps_change_dtype(p) || steps_precede_store(p)))
     text_printf(t, "  const %s v0 = from[j];\n", real);
   else if (first > 0)
     steps_write_load(p, t, 0, "y", "j");
@@ -282,11 +292,30 @@ static void write_loads(const steps_text *p, text *t, int first) {
   }
 }
 
+#define VECTORS                                                                          \
+  "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) " \
+  "interleave_count(1)\n#endif\n"
+
+/* What is rounded, 16 at a time, the last of which cover some of those before again. */
+static void write_rounded(const steps_text *p, text *t) {
+  text_printf(t,
+              "  for (index_t k = 0; k < count && count >= 16; k += 16) {\n"
+              "  const index_t at = min(k, count - 16);\n  float made[16];\n" VECTORS
+              "  for (index_t l = 0; l < 16; l++) {\n  const index_t j = at + l;\n");
+  write_loads(p, t, 1);
+  steps_write(p, t);
+  text_printf(t,
+              "  made[l] = s%d;\n  }\n  round_16(y + at, made);\n  }\n"
+              "  for (index_t j = 0; j < count && count < 16; j++) {\n",
+              p->f.n_steps - 1);
+}
+
 /* Over `count` neighbours from y on. */
 static void write_loop(const steps_text *p, text *t, int first_input) {
-  text_printf(t,
-              "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) "
-              "interleave_count(1)\n#endif\n  for (index_t j = 0; j < count; j++) {\n");
+  if (first_input > 0 && steps_precede_store(p))
+    write_rounded(p, t);
+  else
+    text_printf(t, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
   write_loads(p, t, first_input);
   steps_write(p, t);
   text_printf(t, "  STORE(%s, y, j, s%d);\n  }\n", dtype_name(p->f.out->t.type), p->f.n_steps - 1);
@@ -297,7 +326,8 @@ void steps_write_lines(const steps_text *p, text *t, int first_input) {
   write_line(p, t);
   for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
   write_loop(p, t, first_input);
-  text_printf(t, "  y += count;\n  first += count;\n  n -= count;\n  }\n");
+  text_printf(t, "  y += count;\n%s  first += count;\n  n -= count;\n  }\n",
+              first_input > 0 && steps_precede_store(p) ? "  from += count;\n" : "");
 }
 
 /* The block's part of the innermost dimension, its lines, and i2, ... of them. */

@@ -36,10 +36,14 @@ clave_status steps_plan(steps_text *p) STATUS_CHECK;
 bool steps_divide(const steps_text *p); /* integers: the kernel has FAULT_PARAMS */
 /* Whether input 0 is an op's result of another dtype than out. */
 bool steps_change_dtype(const steps_text *p);
+/* Whether an op's kernel rounds its result to BF16 (tensor.is_narrow) once the steps have run on it,
+ * which is of floats in private memory until then: `from`. */
+bool steps_precede_store(const steps_text *p);
 /* Whether the kernel has the strides of an input. */
 bool steps_take_strides(const steps_text *p, int input);
-/* One number for all of `inner`. */
+/* One number for all of `inner`, and for which of out and the inputs are BF16 here alone. */
 int steps_inner_code(const steps_text *p);
+int steps_narrow_code(const steps_text *p);
 
 /* The parameters of dims, if there are several, and of the inputs from number `first` on; of the
  * numbers. args[*n] is the next. */
@@ -55,8 +59,8 @@ void steps_write_load(const steps_text *p, text *t, int input, const char *point
 /* Definitions of s0, s1, ... out of v0, v1, ... */
 void steps_write(const steps_text *p, text *t);
 /* A loop over n neighbours of out from y on, which is number `first` in out, in vectors where the
- * compiler can; first_input 1: y is input 0, too,
- * or `from` is, in private memory, if it is of another dtype. */
+ * compiler can; first_input 1: y is input 0, too, or `from` is, in private memory, if it is of
+ * another dtype. */
 void steps_write_lines(const steps_text *p, text *t, int first_input);
 /* Those of out that are `each` neighbours of 16 lines, number `item` of such blocks, with some
  * inputs turned (kernels_cl/turned.h). */

@@ -1,5 +1,5 @@
-"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and that the
-answers stay eager's."""
+"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and
+that the answers stay eager's."""
 
 import _export
 import pytest

@@ -73,7 +73,9 @@ static void check_formula(const matmul_integer_args *given, integer_result makes
   p.formula = (requantise_args){
       .terms = {{.type = DTYPE_I32, .scale = {.of_channel = scale}, .bias = {.of_channel = shift}},
                 {.x = which & 1 ? added : NULL, .type = DTYPE_F32, .scale = {.number = 1}}},
-      .type = makes == INTEGER_FLOATS ? DTYPE_F32 : which & 8 ? DTYPE_I8 : DTYPE_U8,
+      .type = makes == INTEGER_FLOATS ? DTYPE_F32
+              : which & 8             ? DTYPE_I8
+                                      : DTYPE_U8,
       .low = which & 4 ? -3 : -INFINITY,
       .high = which & 4 ? 5 : INFINITY,
       .inverse = 20,

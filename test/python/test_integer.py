@@ -111,6 +111,19 @@ def test_pooling_stays_among_codes():
     _export.same(clave.Session(program, "opencl")(PLANES), block(PLANES))
 
 
+@pytest.mark.parametrize("zero", [0, 7])
+def test_codes_that_are_decoded_at_once(zero):
+    """Where what follows reads floats."""
+    layer = conv()
+
+    def f(x):
+        return dequantised(quantised(torch.relu(layer(x)), 0.05, zero), 0.05, zero).mean((2, 3))
+
+    program = _export.check(f, (PLANES,))
+    assert len(instructions(program, CONV)) == 1
+    _export.same(clave.Session(program, "opencl")(PLANES), f(PLANES))
+
+
 def requantised(scale, zero, bounds, to):
     def f(x):
         return Q.quantize_per_tensor(dequantised(x, 0.05, 9), scale, zero, *bounds, to)

@@ -188,6 +188,9 @@ clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {
   conv_integer_args p = {arguments(r, &f), .padding_value = f.padding_value};
   if (!describe_epilogue(n, &e)) return cpu_launch(r, conv_integer, &p);
   p.makes_codes = take_requantise(r, &e, &p.codes);
+  p.decodes = !p.makes_codes && f.channels > 1 &&
+              take_decoded(r, &e, &p.codes, &p.decode_zero, &p.decode_scale);
+  p.makes_codes |= p.decodes;
   if (!p.makes_codes) return record_integer_steps(r, &e, &p);
   cpu_takes_epilogue(r);
   return cpu_launch(r, conv_integer, &p);

@@ -260,6 +260,29 @@ bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args
   return true;
 }
 
+/* A number that a step has beside the result of step `before`. */
+static bool has_number(const elementwise_form *f, int step, ir_step_kind kind, float *x) {
+  const elementwise_step *s = &f->steps[step];
+  return s->kind == kind && s->type == DTYPE_F32 &&
+         s->operands[0].source == IR_OPERAND_SOURCE_STEP &&
+         s->operands[0].index == (uint32_t)step - 1 && take_number(&s->operands[1], x);
+}
+
+bool take_decoded(cpu_recorder *r, const elementwise_form *f, requantise_args *out, float *zero,
+                  float *scale) {
+  elementwise_form codes = *f;
+  int last = f->n_steps - 1;
+  *zero = 0;
+  if (last < 2 || !has_number(f, last, IR_STEP_KIND_MUL, scale)) return false;
+  if (has_number(f, last - 1, IR_STEP_KIND_SUB, zero)) last--;
+  const elementwise_step *s = &f->steps[--last];
+  if (last < 1 || s->kind != IR_STEP_KIND_CAST || s->type != DTYPE_F32 ||
+      s->operands[0].source != IR_OPERAND_SOURCE_STEP || s->operands[0].index != (uint32_t)last - 1)
+    return false;
+  codes.n_steps = last;
+  return take_requantise(r, &codes, out);
+}
+
 /* ---------------------------------------------------------------- rows */
 
 /* t as (rows, columns), where that is one row for all or rows side by side. */

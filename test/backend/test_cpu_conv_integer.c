@@ -179,6 +179,27 @@ static void check_codes(const conv_integer_args *sums, int which) {
   for (int64_t i = n; i < n + GUARD; i++) assert_int_equal(codes[i], 0x5a);
 }
 
+/* What the same codes decode to. */
+static void check_decoded(const conv_integer_args *sums, int which) {
+  conv_integer_args a = *sums;
+  const int64_t n = find_want(&a), channels = a.conv.groups * a.conv.outputs,
+                plane = n ? n / channels / a.conv.images : 0;
+  a.makes_codes = a.decodes = true;
+  a.codes = codes_of(&a, which);
+  a.decode_zero = which & 2 ? 3 : 0;
+  a.decode_scale = 0.37F;
+  fill_codes(a.codes.terms[1].type);
+  for (int64_t i = 0; i <= n; i++) out[i] = 77;
+  run(&a);
+  for (int64_t i = 0; i < n; i++) {
+    const float code = (float)code_of(&a.codes, want[i], i, i / plane % channels);
+    float got;
+    memcpy(&got, &out[i], sizeof got);
+    assert_true(got == (code - a.decode_zero) * a.decode_scale);
+  }
+  assert_int_equal(out[n], 77);
+}
+
 /* ---------------------------------------------------------------- all of them */
 
 static void fill(bool extremes) {
@@ -200,6 +221,7 @@ static void check_forms(const conv_args *forms, int n) {
       check(&a);
       /* each operation without and with the others, each type that is added */
       for (int k = 0; k < 4; k++) check_codes(&a, (i * 37 + variant * 64) % 256 ^ k * 85);
+      if (a.conv.channels > 1) check_decoded(&a, (i * 37 + variant * 64) % 256);
     }
 }
 

@@ -20,6 +20,11 @@ LINES = {
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
     "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}),
 }  # fmt: skip
+ROWS = {
+    "rows": ((9, 20), (7, 20), {}),
+    "batches": ((2, 65, 67), (33, 67), {}),
+    "tiles": ((2, 1, 70, 64), (16, 64), {}),
+}
 VOLUMES = {
     "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),
     "depthwise": ((2, 3, 4, 5, 18), (6, 1, 3, 3, 3), {"groups": 3, "padding": 1}), "pointwise": ((1, 5, 3, 4, 5), (9, 5, 1, 1, 1), {}), "same": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 4), {"padding": "same"}),
@@ -292,7 +297,7 @@ class Quantised(torch.nn.Module):
 
 
 def quantised():
-    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES)):
+    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES), (fn.linear, ROWS)):
         for dtype, low, high, zero in ((I8, -128, 127, 5), (U8, 0, 255, 128), (U8, 0, 255, 0)):
             name = f"quantised_{f.__name__}_{name_of(dtype)}_{zero}"
             inputs = [T(x, dtype, low, high) for x, _, _ in table.values()]

@@ -1,5 +1,5 @@
-"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and that the
-answers stay eager's."""
+"""Models that were quantised to 8 bits run as convolutions and products of integers: what the passes make of them, and
+that the answers stay eager's."""
 
 import _export
 import pytest
@@ -109,6 +109,19 @@ def test_pooling_stays_among_codes():
     kinds = [s.kind.name.lower() for i in instructions(program, "Elementwise") for s in i.op.steps]
     assert kinds.count("round") == 1, kinds  # the pooled codes are not quantised again
     _export.same(clave.Session(program, "opencl")(PLANES), block(PLANES))
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+def test_codes_that_are_decoded_at_once(zero):
+    """Where what follows reads floats."""
+    layer = conv()
+
+    def f(x):
+        return dequantised(quantised(torch.relu(layer(x)), 0.05, zero), 0.05, zero).mean((2, 3))
+
+    program = _export.check(f, (PLANES,))
+    assert len(instructions(program, CONV)) == 1
+    _export.same(clave.Session(program, "opencl")(PLANES), f(PLANES))
 
 
 def requantised(scale, zero, bounds, to):

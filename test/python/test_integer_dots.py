@@ -97,19 +97,19 @@ class Products(nn.Module):
     def __init__(self, kind):
         super().__init__()
         self.kind = kind
-        before = lambda x: dequantised(x, 0.05, 7 if kind is U8 else -100, kind)
-        layer = lambda n, k, bias: Layer(nn.functional.linear, n, k, before=before, bias=bias)
-        sizes = [(n, rows[-1]) for rows, n in zip(self.ROWS, self.COLUMNS, strict=True)]
-        self.layers = nn.ModuleList(
-            layer(*sizes[i % len(sizes)], i % 3 > 0) for i in range(len(self.AFTER) * len(sizes))
-        )
+        zero = 7 if kind is U8 else -100
+        self.layers = nn.ModuleList()
+        for i in range(len(self.AFTER)):  # equal products would become one
+            before = lambda x, i=i: dequantised(x, 0.05, zero + i, kind)
+            size = self.COLUMNS[i % 4], self.ROWS[i % 4][-1]
+            self.layers.append(Layer(nn.functional.linear, *size, before=before, bias=i % 3 > 0))
 
     def forward(self, *xs):
         results = []
         for i, f in enumerate(self.layers):
             y = f(xs[i % len(xs)])
             like = torch.linspace(-3, 3, y.numel()).reshape(y.shape) + xs[0].flatten()[0].float()
-            results.append(self.AFTER[i // len(xs)](y, like))
+            results.append(self.AFTER[i](y, like))
         return tuple(results)
 
 
@@ -166,9 +166,9 @@ def test_same_bits_of_products(kind, tmp_path):
 
 def test_activations_of_products(tmp_path):
     """Elementary functions differ by device; on one processor they are the same for all instructions."""
-    for f in (nn.functional.gelu, nn.functional.silu, torch.exp):
-        module = Products(U8).eval()
-        module.AFTER = (lambda y, x, f=f: quantised(f(y), 0.05, 3), lambda y, x, f=f: f(y))
-        module.layers = module.layers[: 2 * len(Products.ROWS)]
-        xs = tuple(codes(*rows) for rows in Products.ROWS)
-        assert check(module, "MatmulInteger", xs, tmp_path, ON_CPU) == len(module.layers)
+    steps = (nn.functional.gelu, nn.functional.silu, torch.exp)
+    made = [lambda y, x, f=f: quantised(f(y), 0.05, 3) for f in steps] + [lambda y, x, f=f: f(y) for f in steps]
+    module = Products(U8).eval()
+    module.AFTER, module.layers = made, module.layers[: len(made)]
+    xs = tuple(codes(*rows) for rows in Products.ROWS)
+    assert check(module, "MatmulInteger", xs, tmp_path, ON_CPU) == len(made)

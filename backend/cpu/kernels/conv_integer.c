@@ -222,20 +222,41 @@ static void find_rows(const integer_conv *a, int64_t output, int rows, weight_ro
   }
 }
 
+static void decode_tile(const conv_integer_args *p, const unsigned char *codes, float *out) {
+  const bool is_signed = p->codes.type == DTYPE_I8;
+  for (int i = 0; i < TILE; i++) {
+    const float code = is_signed ? (float)(signed char)codes[i] : (float)codes[i];
+    out[i] = (code - p->decode_zero) * p->decode_scale;
+  }
+}
+
+/* Rows of tiles where they belong, as codes or decoded. at: as of store_codes. */
+static void scatter_codes(const integer_conv *a, int rows, int64_t at, unsigned char tiles[][TILE],
+                          const cell_run *runs, int n_runs) {
+  const int64_t size = a->args->decodes ? sizeof(float) : 1;
+  float decoded[TILE];
+  for (int r = 0; r < rows; r++) {
+    const void *tile = tiles[r];
+    if (a->args->decodes) decode_tile(a->args, tiles[r], decoded), tile = decoded;
+    a->kernel.scatter(tile, size, runs, n_runs, (char *)a->p->out + (at + r * a->cells) * size);
+  }
+}
+
 /* Codes of `rows` outputs of a tile; a tile of one run is stored, and read of codes.terms[1], where
  * it is. at: the number of the first output's first element in out. */
 static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t at,
                         const int32_t *sums, const cell_run *runs, int n_runs) {
   const conv_integer_args *args = a->args;
   const requantise_term *t = &args->codes.terms[1];
-  const bool is_whole = n_runs == 1 && runs->n == TILE, has_other = t->x != NULL;
+  const bool is_whole = n_runs == 1 && runs->n == TILE, has_other = t->x != NULL,
+             is_stored = is_whole && !args->decodes;
   const int64_t size = has_other ? (int64_t)dtype_size(t->type) : 0;
   unsigned char tiles[ROWS][TILE], *codes[ROWS], *out = a->p->out;
   char others[ROWS][TILE * sizeof(int32_t)];
   const void *other[ROWS] = {NULL};
   for (int r = 0; r < rows; r++) {
     const int64_t row = at + r * a->cells;
-    codes[r] = is_whole ? out + row + runs->cell : tiles[r];
+    codes[r] = is_stored ? out + row + runs->cell : tiles[r];
     if (!has_other) continue;
     const char *x = (const char *)t->x + row * size;
     other[r] = is_whole ? x + runs->cell * size : others[r];
@@ -243,8 +264,7 @@ static void store_codes(const integer_conv *a, int64_t output, int rows, int64_t
     if (!is_whole) a->kernel.gather(x, size, runs, n_runs, others[r]);
   }
   requantise_sums(&args->codes, output, rows, cells_of(runs, n_runs), sums, other, codes);
-  for (int r = 0; r < rows && !is_whole; r++)
-    a->kernel.scatter((const char *)tiles[r], 1, runs, n_runs, (char *)out + at + r * a->cells);
+  if (!is_stored) scatter_codes(a, rows, at, tiles, runs, n_runs);
 }
 
 static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t at,
@@ -262,7 +282,8 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
 static void ask_for_tile(const integer_conv *a, int rows, int64_t at, const cell_run *runs) {
   const requantise_term *t = &a->args->codes.terms[1];
   const bool makes_codes = a->args->makes_codes;
-  const int64_t other = (int64_t)dtype_size(t->type), made = makes_codes ? 1 : sizeof(int32_t);
+  const int64_t other = (int64_t)dtype_size(t->type),
+                made = makes_codes && !a->args->decodes ? 1 : sizeof(int32_t);
   for (int r = 0; r < rows; r++) {
     const int64_t first = at + r * a->cells + runs->cell;
     if (makes_codes && t->x) ask_for_bytes((const char *)t->x + first * other, runs->n * other);

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_INTEGER_ARGS_H
 #define BACKEND_CPU_KERNELS_CONV_INTEGER_ARGS_H
 /* A convolution of 8-bit integers: x I8 or U8 (type), weight I8, bias I32; out the sums, I32, or
- * codes of them. */
+ * codes of them, or what the codes decode to, F32. */
 #include "backend/cpu/kernels/conv_window.h"
 #include "backend/cpu/kernels/requantise_args.h"
 
@@ -10,6 +10,8 @@ typedef struct conv_integer_args {
   int padding_value;
   bool makes_codes;
   requantise_args codes; /* where it does: of the sums, terms[0].x, into conv.out */
+  bool decodes;          /* out: ((float)code - decode_zero) * decode_scale; of channels > 1 */
+  float decode_zero, decode_scale;
 } conv_integer_args;
 
 #endif

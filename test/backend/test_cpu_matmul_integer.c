@@ -1,0 +1,149 @@
+/* Products of integers against plain sums, with what every processor has and with all that this one
+ * has: tails of words, of tiles of rows and of columns, no sums at all, all products at their
+ * largest; and floats and codes of them, with and without what is added and a step in between. */
+#include "backend/cpu/kernels/matmul_integer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/kernel_pool.h"
+
+enum { MOST = 1 << 15, MOST_COLUMNS = 256, BEHIND = 64 };
+
+static uint8_t a[MOST];
+static int8_t b[MOST];
+static int32_t bias[MOST_COLUMNS], sums[MOST];
+static float scale[MOST_COLUMNS], shift[MOST_COLUMNS], added[MOST];
+static union {
+  int32_t sums[MOST];
+  float floats[MOST];
+  uint8_t codes[4 * MOST];
+} out;
+
+static void find_sums(const matmul_integer_args *p) {
+  for (int64_t m = 0; m < p->m; m++)
+    for (int64_t n = 0; n < p->n; n++) {
+      int64_t sum = p->bias ? p->bias[n] : 0;
+      for (int64_t k = 0; k < p->k; k++) {
+        const uint8_t x = a[m * p->k + k];
+        sum += (int64_t)(p->type == DTYPE_I8 ? (int8_t)x : x) * b[n * p->k + k];
+      }
+      sums[m * p->n + n] = (int32_t)sum;
+    }
+}
+
+/* In the formula's order, with the step relu where there is one. */
+static float float_at(const matmul_integer_args *p, int64_t i) {
+  const requantise_args *f = &p->formula;
+  float x = (float)sums[i] * scale[i % p->n];
+  x = x + shift[i % p->n];
+  if (f->terms[1].x) x = x + added[i];
+  if (p->steps.head.n_steps) x = x < 0 ? 0 : x;
+  return fminf(f->high, fmaxf(f->low, x));
+}
+
+static int code_at(const matmul_integer_args *p, int64_t i) {
+  const float x = rintf(float_at(p, i) * p->formula.inverse) + p->formula.zero;
+  return (int)fminf(p->formula.greatest, fmaxf(p->formula.least, x));
+}
+
+static void run(const matmul_integer_args *p) {
+  test_pool pool;
+  memset(&out, 99, sizeof out);
+  run_kernel(&kernel_matmul_integer, p, 3, &pool);
+  free_pool(&pool);
+}
+
+static void check(const matmul_integer_args *p) {
+  const int64_t n = p->m * p->n, size = p->makes == INTEGER_CODES ? 1 : 4;
+  run(p);
+  for (int64_t i = 0; i < n; i++) {
+    if (p->makes == INTEGER_SUMS) assert_int_equal(out.sums[i], sums[i]);
+    if (p->makes == INTEGER_FLOATS) assert_true(out.floats[i] == float_at(p, i));
+    if (p->makes == INTEGER_CODES) assert_int_equal(out.codes[i], code_at(p, i) & 255);
+  }
+  for (int64_t i = n * size; i < n * size + BEHIND; i++) assert_int_equal(out.codes[i], 99);
+}
+
+/* which: bits: something is added; a step; limits; signed codes. */
+static void check_formula(const matmul_integer_args *given, integer_result makes, int which) {
+  matmul_integer_args p = *given;
+  p.makes = makes;
+  p.formula = (requantise_args){
+      .terms = {{.type = DTYPE_I32, .scale = {.of_channel = scale}, .bias = {.of_channel = shift}},
+                {.x = which & 1 ? added : NULL, .type = DTYPE_F32, .scale = {.number = 1}}},
+      .type = makes == INTEGER_FLOATS ? DTYPE_F32
+              : which & 8             ? DTYPE_I8
+                                      : DTYPE_U8,
+      .low = which & 4 ? -3 : -INFINITY,
+      .high = which & 4 ? 5 : INFINITY,
+      .inverse = 20,
+      .zero = which & 8 ? -3 : 9,
+      .least = which & 8 ? -128 : 0,
+      .greatest = which & 8 ? 127 : 255};
+  if (which & 2) {
+    p.steps.head = (elementwise_head){.n_inputs = 1, .n_steps = 1};
+    p.steps.steps[0] = (kstep){.form = KSTEP_MAP,
+                               .kind = FLOAT_STEP_RELU,
+                               .operand_type = DTYPE_F32,
+                               .type = DTYPE_F32,
+                               .arity = 1,
+                               .operands = {{.source = KSTEP_INPUT}}};
+  }
+  check(&p);
+}
+
+static void fill(int64_t k, bool largest) {
+  uint32_t seed = 7;
+  for (int i = 0; i < MOST; i++) {
+    seed = seed * 1664525U + 1013904223U;
+    a[i] = largest ? 255 : (uint8_t)(seed >> 20);
+    b[i] = largest ? -128 : (int8_t)(seed >> 12);
+    added[i] = (float)(int)(seed >> 28) - 8;
+  }
+  for (int i = 0; i < MOST_COLUMNS; i++) {
+    bias[i] = i * 1000 - 77;
+    scale[i] = (float)(i % 5 + 1) / 4096 / (float)(k + 1);
+    shift[i] = (float)(i % 7) - 3;
+  }
+}
+
+/* By each set of instructions, of which the processor has the last; two of the formulas. */
+static void check_levels(const matmul_integer_args *p, int which) {
+  for (int level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most((cpu_level)level);
+    check(p);
+    for (int i = which; i < which + 2; i++) {
+      check_formula(p, INTEGER_CODES, i);
+      check_formula(p, INTEGER_FLOATS, i & 7);
+    }
+  }
+}
+
+static void test_products(void **state) {
+  static const int64_t sizes[][3] = {/* m, n, k */
+                                     {1, 1, 1},     {9, 7, 20},   {64, 16, 64},  {65, 33, 67},
+                                     {130, 130, 3}, {16, 48, 66}, {17, 160, 65}, {3, 20, 1029},
+                                     {5, 4, 0},     {0, 4, 8},    {4, 0, 8}};
+  (void)state;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int variant = 0; variant < 8; variant++) {
+      const matmul_integer_args p = {.a = a,
+                                     .b = b,
+                                     .bias = variant & 1 ? bias : NULL,
+                                     .out = &out,
+                                     .type = variant & 2 ? DTYPE_I8 : DTYPE_U8,
+                                     .m = sizes[i][0],
+                                     .n = sizes[i][1],
+                                     .k = sizes[i][2]};
+      fill(p.k, variant & 4);
+      find_sums(&p);
+      check_levels(&p, 2 * variant);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -232,6 +232,17 @@ class Constants(torch.nn.Module):
         return (*rows, *others)
 
 
+class Added(torch.nn.Module):
+    """Rows of numbers, and one for each row, plus products with a constant."""
+
+    def __init__(self, k, n):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(k, n, generator=torch.Generator().manual_seed(7)))
+
+    def forward(self, c, r, x):
+        return torch.addmm(c, x, self.weight), torch.addmm(r, x, self.weight, alpha=2, beta=3)
+
+
 class Square(torch.nn.Module):
     """A constant matrix by columns and by rows, without a transpose between."""
 
@@ -249,6 +260,9 @@ def constant_cases():
         for n, k in ((67, 129), (40, 300), (9, 64), (260, 1), (16, 15)):
             name = f"constant_{n}_{k}_{name_of(dtype)}"
             yield Case(name, Constants(n, k, dtype), [T((70, k), dtype)], **tolerance(dtype, k))
+    # Whole panels of columns and one that is not.
+    rows = [T((9, 70)), T((9, 1)), T((9, 20))]
+    yield Case("constant_addmm", Added(20, 70), rows, **tolerance(F32, 20))
     yield Case("constant_square", Square(37), [T((5, 37))], **tolerance(F32, 37))
     yield Case("constant_tall", Square(290), [T((530, 290))], **tolerance(F32, 290))
     deep = Constants(40, 5000, F16)

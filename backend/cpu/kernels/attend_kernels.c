@@ -150,6 +150,17 @@ KERNEL_INLINE void cap_of(int64_t n, float softcap, float *scores) {
   for (int64_t i = 0; i < n; i++) scores[i] = softcap * step_tanh_f32(scores[i] / softcap);
 }
 
+KERNEL_INLINE int32_t largest_of(int64_t n, const float *x) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    bits &= 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
 static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *s) {
   if (lanes == PANEL_HALF)
     soften_of(PANEL_HALF, n, scores, s);
@@ -157,6 +168,7 @@ static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *s) 
     soften_of(PANEL_LANES, n, scores, s);
 }
 static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
+static int32_t largest_portable(int64_t n, const float *x) { return largest_of(n, x); }
 
 #if KERNEL_X86
 TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *s) {
@@ -168,6 +180,7 @@ TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_s
 TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
+TARGET_AVX2 static int32_t largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
 TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *s) {
   if (lanes == PANEL_HALF)
     soften_of(PANEL_HALF, n, scores, s);
@@ -177,14 +190,18 @@ TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, pan
 TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
+TARGET_AVX512 static int32_t largest_avx512(int64_t n, const float *x) { return largest_of(n, x); }
 #endif
 
 panel_kernels choose_panel_kernels(void) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16())
-    return (panel_kernels){multiply_avx512, multiply_pairs, soften_avx512, cap_avx512};
-  if (cpu_has_avx512()) return (panel_kernels){multiply_avx512, NULL, soften_avx512, cap_avx512};
-  if (cpu_has_avx2()) return (panel_kernels){multiply_avx2, NULL, soften_avx2, cap_avx2};
+    return (panel_kernels){multiply_avx512, multiply_pairs, soften_avx512, cap_avx512,
+                           largest_avx512};
+  if (cpu_has_avx512())
+    return (panel_kernels){multiply_avx512, NULL, soften_avx512, cap_avx512, largest_avx512};
+  if (cpu_has_avx2())
+    return (panel_kernels){multiply_avx2, NULL, soften_avx2, cap_avx2, largest_avx2};
 #endif
-  return (panel_kernels){multiply_portable, NULL, soften_portable, cap_portable};
+  return (panel_kernels){multiply_portable, NULL, soften_portable, cap_portable, largest_portable};
 }

@@ -31,6 +31,7 @@ typedef struct panel_kernels {
    * with a NaN is NaN from then on. */
   void (*soften)(int lanes, int64_t n, float *scores, panel_sums *s);
   void (*cap)(int64_t n, float softcap, float *scores); /* softcap * tanh(score / softcap) */
+  int32_t (*largest_bits)(int64_t n, const float *x);   /* of magnitudes; 0 where there are none */
 } panel_kernels;
 panel_kernels choose_panel_kernels(void);
 

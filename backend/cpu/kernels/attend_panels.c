@@ -18,7 +18,7 @@ enum {
   BLOCK_KEYS = 128,
   BLOCK_SIZE = 64, /* of head_dim: additions in a row; sums of blocks keep rounding errors small */
   COLUMNS = ROW_BLOCK / PANEL_TILE, /* of queries that are transposed at once */
-  MOST_PANELS = 16,                 /* of a task */
+  MOST_BYTES = 17 << 15,            /* of a task's panels, which the second-level cache keeps */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
@@ -114,27 +114,21 @@ static void find_lanes(const attention *p, const ktensor *x, const panel *t, int
   for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(p, x, &t->rows[l + i]);
 }
 
-/* The largest magnitude, as bits: those of what is not finite are at least NOT_FINITE, and of what
+/* Of magnitudes as bits: those of what is not finite are at least NOT_FINITE, and of what
  * BF16 has not, but infinity for it, NOT_BF16. */
 enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
-static int32_t largest_bits(int64_t n, const float *x) {
-  int32_t largest = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int32_t bits;
-    memcpy(&bits, &x[i], sizeof bits);
-    bits &= MAGNITUDE;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
+static int32_t largest_bits(const plan *s, int64_t n, const float *x) {
+  return s->kernels.largest_bits(n, x);
 }
-
-static bool all_finite(int64_t n, const float *x) { return largest_bits(n, x) < NOT_FINITE; }
+static bool all_finite(const plan *s, int64_t n, const float *x) {
+  return largest_bits(s, n, x) < NOT_FINITE;
+}
 
 /* What is finite and rounds to infinity in BF16 becomes the largest number that BF16 has: a score
  * that a mask hides must not be infinite or NaN where it is finite in floats. */
-static void keep_finite(int64_t n, float *x) {
+static void keep_finite(const plan *s, int64_t n, float *x) {
   enum { LARGEST_BF16 = 0x7f7f0000 };
-  if (largest_bits(n, x) < NOT_BF16) return;
+  if (largest_bits(s, n, x) < NOT_BF16) return;
   for (int64_t i = 0; i < n; i++) {
     int32_t bits;
     memcpy(&bits, &x[i], sizeof bits);
@@ -159,7 +153,7 @@ static void begin_panel(const plan *s, panel *t) {
     for (int64_t d = 0; d < n; d += COLUMNS) load_lanes(s->p, t, at, l, d, least(COLUMNS, n - d));
   }
   if (s->pairs) {
-    keep_finite(n * t->lanes, t->q);
+    keep_finite(s, n * t->lanes, t->q);
     join_rows(t->q, n, t->lanes, (uint32_t *)t->q);
   }
   memset(t->sums, 0, (size_t)(s->v_width * t->lanes) * sizeof(float));
@@ -211,9 +205,9 @@ static void fill_block(work *w, int64_t at) {
   fill_rows(&w->k, at, w->n_keys, more, s->p->sizes.head_dim, w->keys);
   fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
   if (!s->pairs) return;
-  keep_finite(w->n_keys * s->p->sizes.head_dim, w->keys);
+  keep_finite(s, w->n_keys * s->p->sizes.head_dim, w->keys);
   pairs_round(w->keys, (w->n_keys + more) * s->p->sizes.head_dim / 2, w->key_words);
-  w->joined = largest_bits(w->n_keys * s->v_width, w->values) < NOT_BF16;
+  w->joined = largest_bits(s, w->n_keys * s->v_width, w->values) < NOT_BF16;
   if (w->joined) join_rows(w->values, w->n_keys, s->v_width, w->value_words);
 }
 
@@ -299,8 +293,8 @@ static void hide_scores(const work *w, const panel *t, span keys) {
 static bool hides_infinite(const work *w, const panel *t, span keys) {
   const int64_t width = w->s->v_width, first = least(t->all_from - w->at, keys.to),
                 last = larger(t->all_to - w->at, keys.from);
-  return !all_finite((first - keys.from) * width, w->values + keys.from * width) ||
-         !all_finite((keys.to - last) * width, w->values + last * width);
+  return !all_finite(w->s, (first - keys.from) * width, w->values + keys.from * width) ||
+         !all_finite(w->s, (keys.to - last) * width, w->values + last * width);
 }
 
 /* As sum_values, of what each lane sees alone. */
@@ -406,7 +400,8 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
   for (int64_t i = 0; i < w.n; i++) store_panel(s->p, &w.panels[i]);
 }
 
-/* As many panels to a task as leave one for each thread. */
+/* As many panels to a task as leave one for each thread: each task makes floats or words of all
+ * keys and values that it sees. */
 static plan make_plan(const kernel_context *ctx, const attention *p) {
   const attention_sizes *n = &p->sizes;
   const int64_t pairs = n->n_batch * n->n_kv;
@@ -418,11 +413,13 @@ static plan make_plan(const kernel_context *ctx, const attention *p) {
             .block = least(BLOCK_KEYS, round_up(n->n_keys, PANEL_TILE))};
   s.pairs = p->rounds && s.kernels.multiply_pairs;
   s.panels = (s.rows + PANEL_LANES - 1) / PANEL_LANES;
-  s.panels_per_task = least(larger(pairs * s.panels / larger(ctx->n_threads, 1), 1), MOST_PANELS);
-  s.tasks_per_pair = (s.panels + s.panels_per_task - 1) / s.panels_per_task;
+  const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&s), 1),
+                each = least(larger(pairs * s.panels / larger(ctx->n_threads, 1), 1), most);
+  s.tasks_per_pair = (s.panels + each - 1) / each;
+  s.panels_per_task = (s.panels + s.tasks_per_pair - 1) / larger(s.tasks_per_pair, 1);
   s.n_tasks = pairs * s.tasks_per_pair;
   s.work = pairs * s.rows * n->n_keys * (n->head_dim + n->v_dim) / MULTIPLIES_PER_THREAD;
-  s.scratch_size = (size_t)s.panels_per_task * panel_bytes(&s) + block_bytes(&s);
+  s.scratch_size = (size_t)each * panel_bytes(&s) + block_bytes(&s); /* no less for more rows */
   return s;
 }
 

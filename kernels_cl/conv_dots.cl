@@ -30,7 +30,7 @@
 #define VECTORS 4
 #define TILE (16 * VECTORS)
 #ifndef DEPTH
-#define DEPTH 64
+#define DEPTH 160 /* their words are 40 KB, which stay in the second-level cache */
 #endif
 #define LANE_OUTPUTS 4
 #define MOST_OUTPUTS 64 /* a multiple of ROWS */
@@ -61,7 +61,33 @@ __kernel void conv_dots_weight(const __global char *weight, const long weight_of
   form[form_offset + items * words + item] = FLIP * sum;
 }
 
-/* One row of the planes: item counts images and channels, phases z, y, x, rows z, y. */
+/* n neighbours. */
+static inline void copy_bytes(const __global uchar *from, int n, __global uchar *to) {
+  if (n >= 16) {
+    for (int k = 0; k < n; k += 16) {
+      const int at = min(k, n - 16);
+      vstore16(vload16(0, from + at) ^ (uchar16)FLIP, 0, to + at);
+    }
+  } else if (n >= 8) {
+    const uchar8 last = vload8(0, from + n - 8);
+    vstore8(vload8(0, from) ^ (uchar8)FLIP, 0, to);
+    vstore8(last ^ (uchar8)FLIP, 0, to + n - 8);
+  } else {
+    for (int k = 0; k < n; k++) to[k] = from[k] ^ (uchar)FLIP;
+  }
+}
+
+/* n elements that are `stride` apart. */
+static inline void copy_steps(const __global uchar *from, int stride, int n, __global uchar *to) {
+  int k = 0;
+  for (; stride == 2 && k + 16 < n; k += 16) {
+    const uchar16 low = vload16(0, from + 2 * k), high = vload16(1, from + 2 * k);
+    vstore16((uchar16)(low.even, high.even) ^ (uchar16)FLIP, 0, to + k);
+  }
+  for (; k < n; k++) to[k] = from[k * stride] ^ (uchar)FLIP;
+}
+
+/* A slice of the planes: item counts images and channels, phases z, y, x, slices. */
 __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __global uchar *planes,
                                const long planes_offset, const index_t items, const int depth,
                                const int rows, const int columns, const int stride_z,
@@ -71,29 +97,31 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
                                const int plane_rows, const int plane_columns, const int padding) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  index_t i = item;
-  int y = (int)(i % plane_rows) * stride_y - pad_y;
-  i /= plane_rows;
-  int z = (int)(i % plane_slices) * stride_z - pad_z;
-  i /= plane_slices;
+  index_t i = item / plane_slices;
+  int z = (int)(item % plane_slices) * stride_z - pad_z;
   const int first = (int)(i % phases_x) - pad_x;
   i /= phases_x;
-  y += (int)(i % phases_y);
+  int y = (int)(i % phases_y) - pad_y;
   i /= phases_y;
   z += (int)(i % phases_z);
   i /= phases_z;
-  __global uchar *to = planes + planes_offset + item * plane_columns;
-  const bool inside = z >= 0 && z < depth && y >= 0 && y < rows;
-  const phase_row r = phase_row_of(first, stride_x, inside ? columns : 0, plane_columns);
-  const __global uchar *from =
-      x + x_offset + ((i * depth + (inside ? z : 0)) * rows + (inside ? y : 0)) * (index_t)columns;
+  __global uchar *to = planes + planes_offset + item * plane_rows * plane_columns;
+  const bool inside = z >= 0 && z < depth;
   const uchar around = (uchar)(padding ^ FLIP);
-  for (int k = 0; k < r.begin; k++) to[k] = around;
-  if (stride_x == 1)
-    for (int k = r.begin; k < r.end; k++) to[k] = from[first + k] ^ (uchar)FLIP;
-  else
-    for (int k = r.begin; k < r.end; k++) to[k] = from[first + k * stride_x] ^ (uchar)FLIP;
-  for (int k = r.end; k < plane_columns; k++) to[k] = around;
+  const phase_row r = phase_row_of(first, stride_x, columns, plane_columns);
+  const __global uchar *slice =
+      x + x_offset + (i * depth + (inside ? z : 0)) * (index_t)(rows * columns) + first;
+  for (int k = 0; k < plane_rows; k++, y += stride_y, to += plane_columns) {
+    const bool is_there = inside && y >= 0 && y < rows;
+    const int begin = is_there ? r.begin : plane_columns, n = r.end - r.begin;
+    for (int c = 0; c < begin; c++) to[c] = around;
+    if (!is_there) continue;
+    if (stride_x == 1)
+      copy_bytes(slice + y * columns + begin, n, to + begin);
+    else
+      copy_steps(slice + y * columns + begin * stride_x, stride_x, n, to + begin);
+    for (int c = r.end; c < plane_columns; c++) to[c] = around;
+  }
 }
 
 /* What both kernels are told of the planes, the outputs and the taps. */

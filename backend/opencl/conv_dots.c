@@ -114,8 +114,8 @@ static clave_status pack_weight(cl_recorder *s, const dots_conv *c, arg_buffer *
 static clave_status lay_out(cl_recorder *s, const dots_conv *c) {
   const conv_form *f = c->f;
   const conv_dim *z = &c->dims[0], *y = &c->dims[1], *x = &c->dims[2];
-  const int64_t items =
-      f->images * f->groups * f->channels * c->plane_bytes / max_i64(c->size[2], 1);
+  const int64_t slice = c->size[1] * c->size[2],
+                items = f->images * f->groups * f->channels * c->plane_bytes / max_i64(slice, 1);
   launch l;
   begin(&l, s, c);
   launch_args(&l, &(conv_dots_planes_args){.x = buffer_arg(f->x),
@@ -137,7 +137,7 @@ static clave_status lay_out(cl_recorder *s, const dots_conv *c) {
                                            .plane_rows = c->size[1],
                                            .plane_columns = c->size[2],
                                            .padding = f->padding_value});
-  return launch_loops(&l, items, 1, c->size[2]);
+  return launch_loops(&l, items, 1, slice);
 }
 
 static geometry_params geometry(const dots_conv *c) {

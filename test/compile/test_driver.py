@@ -96,7 +96,7 @@ def test_wrong_use_of_the_executable(mnist, tmp_path, args, code, says):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     so = tmp_path_factory.mktemp("library") / "libdigit.so"
-    r = command("compile", MNIST, "--shared", "--debug", "-o", so, *ONE)  # -O1: compiled in a third of the time
+    r = command("compile", MNIST, "--shared", "-o", so, *ONE)
     assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
     assert sorted(p.name for p in so.parent.iterdir()) == ["digit.h", "libdigit.so"]
     return so

@@ -12,8 +12,8 @@ struct oracle {
   bool noted;    /* that a node was too large has been said */
 };
 
-/* A stretch of a device buffer that operands lie in, and its copy; of F32 that are kept as BF16 here
- * (tensor.is_narrow) the copy has floats. */
+/* A stretch of a device buffer that operands lie in, and its copy; of F32 that are kept as BF16
+ * here (tensor.is_narrow) the copy has floats. */
 typedef struct region {
   const bound_tensor *first; /* of the operands here: says which buffer, and where it begins */
   int64_t low, high;         /* bytes from there, high excluded */

@@ -59,8 +59,8 @@ static clave_status correct_result(const checking *c, uint32_t tid) {
   if (!st && to->t.is_narrow) round_to_bf16(right, tensor_numel(&to->t));
   if (!st)
     st = c->s->devices.backends[c->backend]->vt->write(
-        c->s->streams[c->backend], to->buf, to->buffer_offset + (size_t)to->t.offset * to_size, right,
-        (size_t)tensor_numel(&to->t) * to_size);
+        c->s->streams[c->backend], to->buf, to->buffer_offset + (size_t)to->t.offset * to_size,
+        right, (size_t)tensor_numel(&to->t) * to_size);
   free(right);
   return st;
 }

@@ -125,10 +125,11 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
                          __global const float *bias, const long bias_offset,
                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                         const int channels, const int n_outputs, const int kernel_y, const int kernel_x, const int tap_row,
-                         const int tap_column, const int row, const int column, const index_t plane,
-                         const index_t image, const int positions, const int out_columns,
-                         const int cells_each, const int block, const int first_image) {
+                         const int channels, const int n_outputs, const int kernel_y,
+                         const int kernel_x, const int tap_row, const int tap_column, const int row,
+                         const int column, const index_t plane, const index_t image,
+                         const int positions, const int out_columns, const int cells_each,
+                         const int block, const int first_image) {
   const int at = (int)get_global_id(0) * cells_each, n = min(cells_each, positions - at),
             first = (int)get_global_id(1) * COLUMNS, outputs = min(COLUMNS, n_outputs - first);
   const index_t z = (index_t)get_global_id(2), output = (first_image + z) * n_outputs + first,

@@ -1,9 +1,10 @@
 /* out[n, o, y, x] = bias[o] + sum over i, j of weight[o, i, j] *
  *     padded[n, o / multiplier, y STRIDE + i, x STRIDE + j], i, j < SIDE
  * Depthwise convolution in float for CPUs. A work-item makes `block` rows of a plane: it sums all
- * taps of ROWS vectors of W neighbours at a time (of x of BF16 and stride 1 of 2 W, W is 16), from x
- * as it lies, and masks what is beside a row. The last vector of a row begins earlier where it would go beyond the end; a row shorter than
- * a vector is stored with what the next row overwrites. */
+ * taps of ROWS vectors of W neighbours at a time (of x of BF16 and stride 1 of 2 W, W is 16), from
+ * x as it lies, and masks what is beside a row. The last vector of a row begins earlier where it
+ * would go beyond the end; a row shorter than a vector is stored with what the next row overwrites.
+ */
 #include "common.h"
 #include "depthwise.h"
 #ifndef W
@@ -199,7 +200,8 @@ __kernel void conv_depthwise(const __global STORAGE(X_TYPE) * x, const long x_of
   x += x_offset + before;
   out += out_offset + cell;
 #if ROUNDS_OUT
-  t.rows = ROWS * (MOST_COLUMNS / out_columns); /* so many that stores are over when they are read */
+  t.rows =
+      ROWS * (MOST_COLUMNS / out_columns); /* so many that stores are over when they are read */
   float band[ROWS * MOST_COLUMNS + PARTS * W];
 #endif
   for (int y = 0; y < rows; y += t.rows) {

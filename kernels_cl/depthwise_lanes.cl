@@ -108,8 +108,8 @@ static inline void sum_cells(const __local float *x, int pitch, const float *wei
   for (int c = 0; c < N; c++) vstore16(sum[c], c, sums);
 }
 
-/* n sums (n, LANES) to as many neighbours of `count` planes, `size` apart. Behind private ones there
- * is room for LANES more. */
+/* n sums (n, LANES) to as many neighbours of `count` planes, `size` apart. Behind private ones
+ * there is room for LANES more. */
 static inline void store_planes(const __local float *sums, const float *shift, int n, int count,
                                 MADE_SPACE float *out, index_t size) {
   for (int k = 0; k < n; k += LANES) {
@@ -180,10 +180,10 @@ __kernel void conv_depthwise_lanes(const __global STORAGE(X_TYPE) * x, const lon
                                    const __global float *weight, const long weight_offset,
                                    const __global float *bias, const long bias_offset,
                                    __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                                   const index_t items, const int channels, const int block, const int in_rows,
-                                   const int in_columns, const int out_rows, const int out_columns,
-                                   const int top, const int left, const int pitch,
-                                   __local float *memory) {
+                                   const index_t items, const int channels, const int block,
+                                   const int in_rows, const int in_columns, const int out_rows,
+                                   const int out_columns, const int top, const int left,
+                                   const int pitch, __local float *memory) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int blocks = (out_rows + block - 1) / block, parts = (channels + LANES - 1) / LANES,

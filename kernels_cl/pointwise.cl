@@ -5,8 +5,8 @@
  * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
  * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
  * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
- * tile: [word][COLUMNS]. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay in
- * private memory then until they are rounded. */
+ * tile: [word][COLUMNS]. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay
+ * in private memory then until they are rounded. */
 #include "common.h"
 #include "gemm_tile.h"
 #include "narrow.h"
@@ -101,8 +101,8 @@ static inline tile tile_at(index_t at, index_t end, index_t positions) {
 
 #if PAIRS
 /* The words of positions [begin, end). */
-static inline void pack_words(x_row x, index_t positions, int channels,
-                              index_t begin, index_t end, __local float *packed) {
+static inline void pack_words(x_row x, index_t positions, int channels, index_t begin, index_t end,
+                              __local float *packed) {
   const int words = WORDS_OF(channels);
   for (int i = 0; i < words; i++, x += 2 * positions) {
     const bool has_odd = 2 * i + 1 < channels;

@@ -13,9 +13,10 @@
 
 /*
  * Where out is of floats that are kept as BF16 (tensor.is_narrow), it says ROUND_RESULT(y, from,
- * first, n): the steps run on the floats from `from` on, and are rounded once. Where the steps make another dtype of the op's result, a kernel that has it in private memory
- * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
- * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
+ * first, n): the steps run on the floats from `from` on, and are rounded once. Where the steps make
+ * another dtype of the op's result, a kernel that has it in private memory says STORE_RESULT(y,
+ * from, first, n) instead: of n neighbours from `from` on the steps make those of out from y on.
+ * Other ops' launches write the result to scratch memory, which the steps read.
  */
 
 struct epilogue_part {
@@ -37,7 +38,8 @@ static void write_function(const steps_text *p, text *t, const arg_info *args, i
   text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
               dtype_name(p->f.out->t.type));
   if (has_from)
-    text_printf(t, "const STORAGE(%s) *from, ", dtype_name(rounds ? DTYPE_F32 : p->f.result.t.type));
+    text_printf(t, "const STORAGE(%s) *from, ",
+                dtype_name(rounds ? DTYPE_F32 : p->f.result.t.type));
   text_printf(t, "index_t first, index_t n");
   write_list(t, args, n, true);
   text_printf(t, ") {\n");

@@ -292,7 +292,7 @@ static void write_loads(const steps_text *p, text *t, int first) {
   }
 }
 
-#define VECTORS                                                                          \
+#define VECTORS                                                                        \
   "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) " \
   "interleave_count(1)\n#endif\n"
 

@@ -164,9 +164,9 @@ def sequence(layers):
     return nn.Sequential(*layers).eval()
 
 
-def run(program, inputs, precision, monkeypatch, see=None):
+def run(program, inputs, precision, monkeypatch, see=None, device="cpu"):
     monkeypatch.setenv("CLAVE_PRECISION", precision)
-    session = clave.Session(program, "cpu")
+    session = clave.Session(program, device)
     session.observe(see)
     made = [np.array(o) for o in session.run(*inputs)]
     session.observe(None)
@@ -180,11 +180,12 @@ def is_bf16(x):
     return x.dtype == np.float32 and not (np.ascontiguousarray(x).view(np.uint32) & 0xFFFF).any()
 
 
-def check(program, inputs, count, monkeypatch, bound=2.0**-6):
+def check(program, inputs, count, monkeypatch, device, bound=2.0**-6):
     """Rounding each value by 2^-9 of itself moves answers by little; so does rounding weights."""
     kept, all_kept = [], []
     see = lambda node, value: (all_kept.append(node), kept.append(node) if is_bf16(value) else None)
-    strict, fast = run(program, inputs, "strict", monkeypatch), run(program, inputs, "fast", monkeypatch, see)
+    strict = run(program, inputs, "strict", monkeypatch)
+    fast = run(program, inputs, "fast", monkeypatch, see, device)
     assert len(kept) == count, (kept, all_kept)
     for s, f in zip(strict, fast, strict=True):
         assert s.shape == f.shape and f.dtype == np.float32

@@ -229,7 +229,7 @@ class Runner:
     def attempt(self, command, env, timeout):
         """(exit status, output). A run of all has hours, often beside other work: four times as long to finish."""
         timeout *= 4 if self.everything else 1
-        with self.seats.taken(self.rank), tempfile.TemporaryFile() as output:
+        with tempfile.TemporaryFile() as output:
             try:
                 p = subprocess.Popen(
                     command,
@@ -264,11 +264,12 @@ class Runner:
         if key in self.kept:
             took, passed, skipped = self.kept[key]
             return self.add(name, f"{took:.0f} s at an earlier start", passed, 0, skipped)
-        begin = time.monotonic()
-        code, output = self.attempt(command, env, timeout)
-        if LEAK_CHECK_FAILED in output:
+        with self.seats.taken(self.rank):
+            begin = time.monotonic()
             code, output = self.attempt(command, env, timeout)
-        took = time.monotonic() - begin
+            if LEAK_CHECK_FAILED in output:
+                code, output = self.attempt(command, env, timeout)
+            took = time.monotonic() - begin
         self.commands.append((took, f"{self.part_name}: {name}"))
         passed, failed = count(output) or (int(code == 0), int(code != 0))
         failed = max(failed, int(code != 0))

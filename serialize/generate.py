@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -57,9 +58,12 @@ def stale_files(files: dict[Path, str]) -> list[Path]:
 
 
 def write_files(files: dict[Path, str]) -> None:
+    """Each as a whole: a build in another folder may read the Python modules meanwhile."""
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        made = path.with_name(f"{path.name}.{os.getpid()}")
+        made.write_text(text, encoding="utf-8")
+        made.replace(path)
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ LINES = {
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
     "blocks": ((1, 20, 300), (36, 20, 9), {"padding": 4}),
 }  # fmt: skip
-ROWS = {
+PRODUCTS = {
     "rows": ((9, 20), (7, 20), {}),
     "batches": ((2, 65, 67), (33, 67), {}),
     "tiles": ((2, 1, 70, 64), (16, 64), {}),
@@ -297,7 +297,7 @@ class Quantised(torch.nn.Module):
 
 
 def quantised():
-    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES), (fn.linear, ROWS)):
+    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES), (fn.linear, PRODUCTS)):
         for dtype, low, high, zero in ((I8, -128, 127, 5), (U8, 0, 255, 128), (U8, 0, 255, 0)):
             name = f"quantised_{f.__name__}_{name_of(dtype)}_{zero}"
             inputs = [T(x, dtype, low, high) for x, _, _ in table.values()]

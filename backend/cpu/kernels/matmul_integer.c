@@ -94,7 +94,8 @@ static size_t task_bytes(const product *a) {
 }
 
 static int64_t work_of(const product *a) {
-  return a->tiles * TILE * ceil_div(a->p->n * (a->p->k + 1), MULTIPLIES_PER_TASK);
+  const double work = (double)a->p->m * (double)a->p->n * (double)a->p->k;
+  return (int64_t)(work < 1e18 ? work : 1e18) / MULTIPLIES_PER_TASK;
 }
 
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "base/ranges.h"
 
-enum { MOST_RANGES = 64 }; /* slots beyond share them */
+enum { MOST_RANGES = 16 }; /* slots beyond share them: a compiled program may have a small stack */
 
 typedef struct slot_loop {
   work_range ranges[MOST_RANGES];

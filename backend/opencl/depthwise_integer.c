@@ -23,11 +23,12 @@ static bool sees_few(const conv_dim *x) {
 clave_status depthwise_integer_usable(cl_recorder *s, const conv_form *f, bool *usable) {
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   dots_kind dots;
-  *usable = !f->transposed && f->channels == 1 && f->out->t.type != f->x->t.type &&
-            dtype_size(f->x->t.type) == 1 && conv_dim_is_absent(&f->dims[0]) &&
-            y->kernel <= MOST_ROWS && sees_few(x) && x->out <= MOST_SUMS &&
+  *usable = recorder_traits(s)->is_cpu && !f->transposed && f->channels == 1 &&
+            f->out->t.type != f->x->t.type && dtype_size(f->x->t.type) == 1 &&
+            conv_dim_is_absent(&f->dims[0]) && y->kernel <= MOST_ROWS && sees_few(x) &&
+            x->out <= MOST_SUMS &&
             max_i64(tensor_numel(&f->x->t), tensor_numel(&f->out->t)) < INT32_MAX / 2;
-  if (!*usable || !recorder_traits(s)->is_cpu) return *usable = false, NULL;
+  if (!*usable) return NULL;
   TRY(recorder_dots(s, &dots));
   *usable = dots == DOTS_AVX512_VNNI;
   return NULL;

@@ -140,19 +140,23 @@ static inline void sum_taps(realw sums[PARTS][ROWS], x_row x, const float *weigh
 }
 #endif
 
-/* Rows from `to` on, of `size` outputs that are left. */
-static inline void store_rows(MADE_SPACE float *to, realw sums[ROWS], float shift, int columns,
-                              int size) {
-  for (int y = 0; y < ROWS && size > 0; y++, to += columns, size -= columns) {
-    const realw sum = sums[y] + shift;
-    if (size >= W || ROUNDS_OUT) {
-      STORE_LANES(to, sum);
-    } else {
-      float lanes[W];
-      STORE_LANES(lanes, sum);
-      for (int l = 0; l < size; l++) to[l] = lanes[l];
-    }
+/* A vector, of which `size` outputs are left. */
+static inline void store_cells(MADE_SPACE float *to, realw sum, int size) {
+  if (size >= W || ROUNDS_OUT) {
+    STORE_LANES(to, sum);
+  } else {
+    float lanes[W];
+    STORE_LANES(lanes, sum);
+    for (int l = 0; l < size; l++) to[l] = lanes[l];
   }
+}
+
+/* Rows from `to` on, of `size` outputs that are left. What a short row has too much the next one
+ * covers. */
+static inline void store_rows(MADE_SPACE float *to, realw sums[PARTS][ROWS], float shift,
+                              int columns, int size) {
+  for (int y = 0; y < ROWS && size > 0; y++, to += columns, size -= columns)
+    for (int p = 0; p < PARTS; p++) store_cells(to + p * W, sums[p][y] + shift, size - p * W);
 }
 
 /* ROWS rows and PARTS * W columns at a time. */
@@ -163,10 +167,7 @@ static inline void make_rows(x_row x, const float *weight, float shift, MADE_SPA
     for (int c = 0;; c = min(c + PARTS * W, last)) {
       realw sums[PARTS][ROWS];
       sum_taps(sums, x, weight, t, t->first + y, c);
-#pragma unroll
-      for (int p = 0; p < PARTS; p++)
-        store_rows(out + y * t->columns + c + p * W, sums[p], shift, t->columns,
-                   (t->rows - y) * t->columns - c - p * W);
+      store_rows(out + y * t->columns + c, sums, shift, t->columns, (t->rows - y) * t->columns - c);
       if (c == last) break;
     }
 }
@@ -200,8 +201,7 @@ __kernel void conv_depthwise(const __global STORAGE(X_TYPE) * x, const long x_of
   x += x_offset + before;
   out += out_offset + cell;
 #if ROUNDS_OUT
-  t.rows =
-      ROWS * (MOST_COLUMNS / out_columns); /* so many that stores are over when they are read */
+  t.rows = min(MOST_COLUMNS / out_columns, (rows + ROWS - 1) / ROWS) * ROWS;
   float band[ROWS * MOST_COLUMNS + PARTS * W];
 #endif
   for (int y = 0; y < rows; y += t.rows) {

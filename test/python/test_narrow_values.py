@@ -4,6 +4,7 @@ Answers are held against strict precision's."""
 
 import ctypes
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -81,7 +82,7 @@ class Cumsum(nn.Module):
         return torch.cumsum(x, 1)
 
 
-# (layers, the shape of x, how many values between them are BF16)
+# (layers, the shape of x, how many values between them are BF16 on the CPU backend)
 KEPT = {
     "of one element": ([conv(24, 48), nn.ReLU(), conv(48, 33), nn.ReLU(), conv(33, 20)], (2, 24, 13, 17), 2),
     "of odd channels, few outputs": ([conv(24, 35), conv(35, 37), conv(37, 7)], (2, 24, 11, 31), 2),
@@ -115,6 +116,7 @@ KEPT = {
     "lists of steps, in lanes": ([conv(16, 70), depthwise(70, 3, 1), Steps(), conv(70, 8)], (2, 16, 14, 15), 2),
     "SiLU of Winograd": ([conv(16, 64), conv(64, 72, 3), nn.SiLU(), conv(72, 8)], (1, 16, 30, 34), 2),
     "depthwise": ([conv(16, 40), nn.ReLU6(), depthwise(40, 3, 1), nn.ReLU6(), conv(40, 8)], (2, 16, 57, 59), 2),
+    "depthwise, short rows": ([conv(16, 24), depthwise(24, 3, 1), nn.SiLU(), conv(24, 8)], (2, 16, 23, 29), 2),
     "depthwise, strided": ([conv(16, 40), depthwise(40, 3, 2), nn.SiLU(), conv(40, 8)], (1, 16, 131, 133), 2),
     "depthwise, 5": ([conv(16, 20), depthwise(20, 5, 1), nn.SiLU(), conv(20, 8)], (1, 16, 57, 67), 2),
     "depthwise, 5, strided": ([conv(16, 20), depthwise(20, 5, 2), conv(20, 8)], (1, 16, 211, 213), 2),
@@ -152,6 +154,15 @@ KEPT = {
     "few elements": ([conv(16, 32), conv(32, 16), conv(16, 8)], (1, 16, 8, 9), 0),
     "a reader of sums": ([conv(24, 48), Both(conv(48, 33), conv(33, 20), Cumsum()), nn.Identity()], (1, 24, 13, 17), 1),
     "an output": ([Both(conv(24, 48), conv(48, 20), nn.Identity())], (1, 24, 13, 17), 0),
+}
+# And under OpenCL, where these have kernels of F32 alone: convolutions by Winograd's method, of groups, of volumes.
+WIDE = {
+    "groups": 0,
+    "Winograd": 0,
+    "residuals of Winograd": 0,
+    "lists of steps of Winograd": 0,
+    "SiLU of Winograd": 0,
+    "volumes": 0,
 }
 
 
@@ -201,66 +212,122 @@ def test_kept(name, monkeypatch):
     layers, shape, count = KEPT[name]
     module = sequence(layers)
     x = torch.randn(shape)
-    fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch)
+    fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch, "cpu")
     monkeypatch.setenv("CLAVE_THREADS", "3")
     again = run(clave.export(module, (x,), verify=False), (x.numpy(),), "fast", monkeypatch)
     for one, other in zip(fast, again, strict=True):
         assert np.abs(one - other).max() <= 2.0**-7 * np.abs(one).max()
 
 
-@pytest.mark.by_turn(2)
-def test_open_sizes(monkeypatch):
+@pytest.mark.by_turn(37)
+@pytest.mark.parametrize("name", KEPT)
+def test_kept_by_kernels(name, monkeypatch):
+    """Under OpenCL, where the driver is PoCL: others have no instruction for pairs."""
+    layers, shape, count = KEPT[name]
+    module = sequence(layers)
+    x = torch.randn(shape)
+    program = clave.export(module, (x,), verify=False)
+    check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("name, value", [("CLAVE_ASM", "0"), ("CLAVE_DEVICE_CLASS", "gpu")])
+def test_other_devices(name, value, monkeypatch):
+    """Devices without an instruction for pairs keep F32."""
+    module = sequence([conv(24, 48), nn.ReLU(), conv(48, 33), depthwise(33, 3, 1), conv(33, 20)])
+    x = torch.randn(2, 24, 13, 17)
+    program = clave.export(module, (x,), verify=False)
+    monkeypatch.setenv(name, value)
+    kept = []
+    run(program, (x.numpy(),), "fast", monkeypatch, lambda node, v: kept.append(is_bf16(v)), "opencl")
+    assert len(kept) == 4 and not any(kept)
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("right", [True, False])
+def test_self_check(right, tmp_path, monkeypatch):
+    """It shows the CPU backend BF16's floats, and notices a kernel that rounds others."""
+    kernels, row = tmp_path / "kernels", "const float16 v = *(const any_float16 *)from;"
+    shutil.copytree(ROOT / "kernels_cl", kernels)
+    text = (kernels / "narrow.h").read_text()
+    assert text.count(row) == 1
+    if not right:
+        (kernels / "narrow.h").write_text(text.replace(row, row.replace("from;", "from * 1.01f;")))
+    for name, value in (("SELF_CHECK", "on"), ("CACHE_DIR", str(tmp_path / "cache")), ("KERNEL_DIR", str(kernels))):
+        monkeypatch.setenv(f"CLAVE_{name}", value)
+    module = sequence([conv(24, 48), nn.SiLU(), Residual(conv(48, 48)), depthwise(48, 3, 1), conv(48, 20)])
+    x = torch.randn(2, 24, 13, 17)
+    program = clave.export(module, (x,), verify=False)
+    monkeypatch.setenv("CLAVE_PRECISION", "fast")
+    session = clave.Session(program, clave.Device("opencl", fallback=False))
+    if right:
+        assert len(session.run(x.numpy())) == 1
+        return
+    with pytest.raises(clave.Error, match="the kernels of conv give wrong numbers on"):
+        session.run(x.numpy())
+
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", "opencl"])
+
+
+@pytest.mark.by_turn(4)
+@DEVICES
+def test_open_sizes(device, monkeypatch):
     """Of each run: what has few elements at one size is kept at another."""
-    module = sequence([conv(16, 24), nn.ReLU(), conv(24, 64, 3, 2), nn.SiLU(), conv(64, 8)])
+    module = sequence([conv(16, 24), nn.ReLU(), Residual(conv(24, 24)), conv(24, 64, 3, 2), nn.SiLU(), conv(64, 8)])
     x = torch.randn(2, 16, 20, 22)
     sizes = {0: torch.export.Dim("n", min=1, max=8), 2: torch.export.Dim("h", min=6, max=64)}
     program = clave.export(module, (x,), dynamic_shapes={"input": sizes}, verify=False)
-    for n, h, count in ((1, 20, 2), (3, 31, 2), (1, 9, 1), (1, 7, 0)):
+    for n, h, count in ((1, 20, 3), (3, 31, 3), (1, 9, 2), (1, 7, 0)):
         x = np.random.default_rng(h).standard_normal((n, 16, h, 22), np.float32)
-        check(program, (x,), count, monkeypatch)
+        check(program, (x,), count, monkeypatch, device)
 
 
-@pytest.mark.by_turn(2)
-def test_no_numbers(monkeypatch):
+@pytest.mark.by_turn(4)
+@DEVICES
+def test_no_numbers(device, monkeypatch):
     """An infinity stays one, and what is no number is none behind every op that keeps BF16."""
     layers = [conv(16, 24), nn.MaxPool2d(3, 2, 1), depthwise(24, 3, 1), conv(24, 24, 3), conv(24, 8)]
     module = sequence(layers)
     x = np.random.default_rng(1).standard_normal((1, 16, 70, 72), np.float32)
     x[0, 3, 20, 21], x[0, 2, 50, 51] = np.nan, np.inf
     program = clave.export(module, (torch.from_numpy(x),), verify=False)
-    strict, fast = (run(program, (x,), p, monkeypatch)[0] for p in ("strict", "fast"))
+    strict, fast = (run(program, (x,), p, monkeypatch, device=device)[0] for p in ("strict", "fast"))
     assert np.isnan(strict).any() and not np.isnan(strict).all()
     np.testing.assert_array_equal(np.isnan(strict), np.isnan(fast))
 
 
-@pytest.mark.by_turn(2)
-def test_infinite_weights(monkeypatch):
+@pytest.mark.by_turn(6)
+@pytest.mark.parametrize("columns", [13, 60])
+@DEVICES
+def test_infinite_weights(device, columns, monkeypatch):
     """Of a depthwise convolution, whose padding is left out then."""
     module = sequence([conv(16, 24), depthwise(24, 3, 1), conv(24, 8)])
     with torch.no_grad():
         module[1].weight[5, 0, 1, 0] = np.inf
         module[2].weight[:, 5] = 0
         module[2].weight[0, 5] = 1
-    x = np.random.default_rng(1).standard_normal((1, 16, 57, 60), np.float32)
+    x = np.random.default_rng(1).standard_normal((1, 16, 57, columns), np.float32)
     seen = {}
     program = clave.export(module, (torch.from_numpy(x),), verify=False)
     for precision in ("strict", "fast"):
         see = lambda node, value, p=precision: seen.setdefault(p, []).append(value.copy())
-        run(program, (x,), precision, monkeypatch, see)
+        run(program, (x,), precision, monkeypatch, see, device)
     strict, fast = seen["strict"][1], seen["fast"][1]
     assert np.isinf(strict[0, 5]).any() and np.isfinite(strict[0, 5, :, 0]).all()
     np.testing.assert_array_equal(np.isfinite(strict), np.isfinite(fast))
 
 
-@pytest.mark.by_turn(2)
-def test_edited(monkeypatch):
+@pytest.mark.by_turn(4)
+@DEVICES
+def test_edited(device, monkeypatch):
     """Other numbers in the place of a value that is BF16: what later ops read."""
     module = sequence([conv(16, 33), conv(33, 8)])
     x = torch.randn(2, 16, 13, 17)
     other = torch.randn(2, 33, 13, 17)
     program = clave.export(module, (x,), verify=False)
     monkeypatch.setenv("CLAVE_PRECISION", "fast")
-    session = clave.Session(program, "cpu")
+    session = clave.Session(program, device)
 
     def put(ctx, node, slot, value, edited):
         if node == 0:
@@ -278,7 +345,9 @@ def test_edited(monkeypatch):
     assert 0 < np.abs(made - wanted).max() <= 2.0**-6 * np.abs(wanted).max()
 
 
-def test_profiles_and_memory(tmp_path, monkeypatch):
+@pytest.mark.by_turn(2)
+@DEVICES
+def test_profiles_and_memory(device, tmp_path, monkeypatch):
     """Shapes have the dtypes that kernels were given, and less memory is planned."""
     module = sequence([conv(16, 64), nn.ReLU(), conv(64, 64, 3, 2), nn.ReLU(), conv(64, 8)])
     clave.export(module, (torch.randn(1, 16, 64, 64),), verify=False).save(str(tmp_path / "m.clv"))
@@ -290,7 +359,7 @@ def test_profiles_and_memory(tmp_path, monkeypatch):
             "bench",
             tmp_path / "m.clv",
             "--device",
-            "cpu",
+            device,
             "--runs",
             "1",
             "--breakdown",

@@ -11,7 +11,7 @@ typedef struct work_range {
   _Alignas(64) uint64_t taken; /* from its end, in the upper half, and from its begin */
 } work_range;
 
-enum { RANGE_ITEMS = INT32_MAX }; /* of a range, at most */
+enum { RANGE_ITEMS = INT32_MAX }; /* of all ranges, at most */
 
 static inline int64_t range_begin(int64_t n, int64_t n_ranges, int64_t i) {
   return n / n_ranges * i + (i < n % n_ranges ? i : n % n_ranges);

@@ -12,6 +12,7 @@ typedef struct slot_loop {
   slot_task run;
   const void *user;
   int64_t n_tasks, n_ranges;
+  int64_t items, each; /* of the ranges; tasks of an item: 1 where they can be counted so */
   char *scratch;
   size_t scratch_size;
 } slot_loop;
@@ -21,8 +22,10 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
   for (int64_t slot = begin; slot < end; slot++) {
     char *scratch = l->scratch + (size_t)slot * l->scratch_size;
     const int64_t own = slot % l->n_ranges;
-    for (int64_t at = own, task; ranges_take(l->ranges, l->n_tasks, l->n_ranges, own, &at, &task);)
-      l->run(l->user, task, scratch);
+    for (int64_t at = own, item; ranges_take(l->ranges, l->items, l->n_ranges, own, &at, &item);) {
+      const int64_t stop = least(l->n_tasks, (item + 1) * l->each);
+      for (int64_t task = item * l->each; task < stop; task++) l->run(l->user, task, scratch);
+    }
   }
 }
 
@@ -51,6 +54,8 @@ void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size
   l.user = user;
   l.n_tasks = n_tasks;
   l.n_ranges = least(n, MOST_RANGES);
+  l.each = n_tasks / RANGE_ITEMS + 1;
+  l.items = ceil_div(n_tasks, l.each);
   l.scratch = scratch;
   l.scratch_size = kernel_scratch_size(scratch_size);
   for (int64_t i = 0; i < l.n_ranges; i++) l.ranges[i].taken = 0;

@@ -89,7 +89,7 @@ def run(folder, device, env, variant=None):
 
 @pytest.mark.parametrize("kind", [U8, I8])
 def test_same_bits(kind, tmp_path):
-    x = codes(2, 6, 11, 13, kind=kind)
+    x = codes(2, 6, 11, 19, kind=kind)  # rows of more than a vector
     module = Kinds(kind).eval()
     program = clave.export(module, (x,))
     assert len(instructions(program, "ConvInteger")) == len(Kinds.OF_PLANES) + 1
@@ -100,7 +100,7 @@ def test_same_bits(kind, tmp_path):
         got = want[f"output_{i}"]
         assert got.dtype == expected.dtype
         if got.dtype is torch.bool:
-            assert (got != expected).sum() <= 1  # of 20,000; sums of floats are not exact
+            assert (got != expected).sum() <= 1  # of 30,000; sums of floats are not exact
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)

@@ -135,7 +135,7 @@ def check(module, op, xs, tmp_path, environments):
         got = want[f"output_{i}"]
         assert got.dtype == expected.dtype
         if got.dtype is torch.bool:
-            assert (got != expected).sum() <= 1  # of 20,000; sums of floats are not exact
+            assert (got != expected).sum() <= 1  # of 30,000; sums of floats are not exact
         else:
             rtol, atol = CLOSE.get(got.dtype, (1e-5, 3e-4))
             torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)
@@ -152,7 +152,7 @@ EVERYWHERE = [*ON_CPU, *(("opencl", env, "dots") for env in OPENCL.values()), ("
 
 @pytest.mark.parametrize("kind", [U8, I8])
 def test_same_bits(kind, tmp_path):
-    x = codes(2, 6, 11, 13, kind=kind)
+    x = codes(2, 6, 11, 19, kind=kind)  # rows of more than a vector
     count = check(Kinds(kind).eval(), "ConvInteger", (x,), tmp_path, EVERYWHERE)
     assert count == len(Kinds.OF_PLANES) + 1
 

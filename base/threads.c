@@ -143,7 +143,7 @@ static int start_thread(void *(*body)(void *), void *ctx, pthread_t *out) {
   sigset_t sent, before;
   (void)sigfillset(&sent);
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) (void)sigdelset(&sent, own[i]);
-  (void)pthread_sigmask(SIG_SETMASK, &sent, &before); /* which the thread inherits */
+  (void)pthread_sigmask(SIG_BLOCK, &sent, &before); /* which the thread inherits */
   int code = pthread_create(out, NULL, body, ctx);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   return code;

@@ -42,12 +42,12 @@ def kind(row):
         return f"{row['op']}, {depthwise}{'×'.join(map(str, weight[2:]))}"
     if row["op"] == "elementwise" and re.search(r"-> [UI]8 ", row["shapes"]):
         return "elementwise, to 8 bits"
-    if row["op"] == "matmul":
+    if row["op"] in ("matmul", "matmul_integer"):
         n = written[0][-1]
         rows = 1
         for size in written[0][:-1]:
             rows *= size
-        return f"matmul, {rows} row{'s' if rows > 1 else ''}, {'more' if n > 4096 else 'at most 4096'} columns"
+        return f"{row['op']}, {rows} row{'s' if rows > 1 else ''}, {'more' if n > 4096 else 'at most 4096'} columns"
     return row["op"]
 
 

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -153,6 +154,7 @@ class Runner:
         self.part_name, self.kept, self.record = "", {}, None
         self.rank, self.seats = 0, Seats(os.cpu_count())
         self.lock = threading.Lock()  # of the counts and the output
+        self.stop = threading.Event()  # set: no further command begins
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
             self.env.pop(name, None)
@@ -193,6 +195,15 @@ class Runner:
             self.parts.append((name, mine.cpu, mine.passed, mine.failed))
             print("== {}\n   {:.1f} processor seconds, {} passed, {} failed".format(*self.parts[-1]), flush=True)
 
+    @contextlib.contextmanager
+    def stopping(self):
+        """What is raised inside, an interrupt, too, lets no further command begin."""
+        try:
+            yield
+        except BaseException:
+            self.stop.set()
+            raise
+
     def side_by_side(self, parts):
         """Runs parts, (name, function, names of those that must have ended before): what an earlier one has to run
         comes first, and no CPU waits for the end of a part."""
@@ -203,11 +214,12 @@ class Runner:
                 if other in ended:
                     ended[other].wait()
             try:
-                self.part(name, function, rank)
+                with self.stopping():
+                    self.part(name, function, rank)
             finally:
                 ended[name].set()
 
-        with ThreadPoolExecutor(max(1, len(parts))) as pool:
+        with ThreadPoolExecutor(max(1, len(parts))) as pool, self.stopping():
             for done in [pool.submit(run, rank, *part) for rank, part in enumerate(parts)]:
                 done.result()
 
@@ -248,10 +260,14 @@ class Runner:
     def wait(self, p, timeout):
         """(exit status, a note where it was stopped) of a process; what it took of the processors is added."""
         late = threading.Event()
-        timer = threading.Timer(timeout, lambda: (late.set(), p.kill()))
+        timer = threading.Timer(timeout, lambda: (late.set(), os.kill(p.pid, signal.SIGKILL)))
         timer.start()
+        try:
+            os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)  # it keeps its number for the timer
+        finally:
+            timer.cancel()
+            timer.join()
         _, status, used = os.wait4(p.pid, 0)
-        timer.cancel()
         p.returncode = os.waitstatus_to_exitcode(status)
         with self.lock:
             self.cpu += used.ru_utime + used.ru_stime
@@ -265,6 +281,8 @@ class Runner:
             took, passed, skipped = self.kept[key]
             return self.add(name, f"{took:.0f} s at an earlier start", passed, 0, skipped)
         with self.seats.taken(self.rank):
+            if self.stop.is_set():
+                return False
             begin = time.monotonic()
             code, output = self.attempt(command, env, timeout)
             if LEAK_CHECK_FAILED in output:

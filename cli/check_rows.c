@@ -30,6 +30,7 @@ const check_row check_rows[] = {
     {"matmul", "Matmul", "a=f16[65,64] b=f16[64,96] out>f16[65,96]", false},
     {"matmul", "Matmul", "a=f32[1,128] b=Q8_0[96,128] b_transposed=true out>f32[1,96]", false},
     {"matmul", "Matmul", "a=f32[33,128] b=Q8_0[96,128] b_transposed=true out>f32[33,96]", false},
+    {"matmul", "MatmulInteger", "a=i8[65,67] b=i8[33,67] out>i32[65,33]", true},
     {"conv", "Conv",
      "x=f32[1,5,19,17] weight=f32[8,5,3,3] bias=f32[8] stride=(1,2) padding=(1,1) dilation=(1,1) "
      "out>f32[1,8,19,9]",

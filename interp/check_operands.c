@@ -117,6 +117,12 @@ static bool all_differ(const ir_instruction *ins) {
   return true;
 }
 
+/* Whether b is one matrix for all rows. */
+static bool has_one_matrix(const ir_instruction *ins, int axis, int out_rank) {
+  if (ins->op_type == IR_OP_MATMUL_INTEGER) return true;
+  return ins->op_type == IR_OP_MATMUL && axis == out_rank - 2;
+}
+
 /* The dimension of the operand that goes with the part's axis; -1: every row reads all of it. */
 static int axis_of_operand(const checking *c, const operand *o) {
   const ir_instruction *ins = c->nd->instruction;
@@ -124,7 +130,7 @@ static int axis_of_operand(const checking *c, const operand *o) {
   int axis = c->part.axis, out_rank = c->nd->tensors[first_slot(ins, true)].t.rank;
   if (o->flags & IR_OUT) return axis;
   if (is_shared(o->field)) return -1;
-  if (ins->op_type == IR_OP_MATMUL && axis == out_rank - 2 && strcmp(o->field, "b") == 0) return -1;
+  if (strcmp(o->field, "b") == 0 && has_one_matrix(ins, axis, out_rank)) return -1;
   if (!broadcasts(ins) && !is_epilogue_input(o)) return strcmp(o->field, "bias") == 0 ? -1 : axis;
   axis -= out_rank - t->rank;
   return axis >= 0 && t->dims[axis] != 1 ? axis : -1;

@@ -50,14 +50,17 @@ static bool find_operand(const planner *l, uint32_t tid, bound_tensor *out) {
   return true;
 }
 
-/* An instruction of the method itself, on backend b. */
+/* An instruction of the method itself, on backend b, that reads its operands where they lie: how it
+ * is done depends on which of them are constants, and copies are none. */
 static bool takes_narrow(const planner *l, uint32_t index, int b, uint32_t tid) {
   const ir_instruction *ins = &l->g->instructions[index];
   backend *be = l->x->devices.backends[b];
   const node n = {.instruction = ins, .tensors = l->operands, .values = l->p->values};
   if (l->m->where[index] != b || l->g->parent[index] != NO_INDEX) return false;
-  for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (!find_operand(l, i.o.tid, &l->operands[i.o.tid])) return false;
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    bound_tensor *x = &l->operands[i.o.tid];
+    if (!find_operand(l, i.o.tid, x) || !lies_as_read(&i.o, &x->t)) return false;
+  }
   return be->vt->takes_narrow(be, &n, tid);
 }
 

@@ -76,13 +76,16 @@ clave_status add_copy(const planner *l, int b, uint32_t index, location x, locat
   return add_command(l->p, c);
 }
 
+bool lies_as_read(const operand *o, const tensor *t) {
+  if (o->flags & IR_DENSE) return tensor_is_contiguous(t);
+  return !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
+}
+
 clave_status materialize_operand(const planner *l, uint32_t index, int b, const operand *o) {
   schedule *p = l->p;
   TRY(materialize(l, p->now[o->tid].storage, b, index));
   const tensor *t = &p->now[o->tid].t;
-  bool good = o->flags & IR_DENSE ? tensor_is_contiguous(t)
-                                  : !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
-  if (good) return NULL;
+  if (lies_as_read(o, t)) return NULL;
   location made;
   TRY(new_place(p, t, b, l->g->last_use[o->tid], &made));
   TRY(add_copy(l, b, index, p->now[o->tid], made, o->tid));

@@ -53,6 +53,8 @@ void set_location(schedule *p, uint32_t tid, location l);
 uint32_t later_use(uint32_t a, uint32_t b);
 
 /* ---- plan_op.c ---- */
+/* Whether an operand lies as the op reads it; else the op reads a copy, which is no constant. */
+bool lies_as_read(const operand *o, const tensor *t);
 clave_status plan_instruction(const planner *l, uint32_t index) STATUS_CHECK;
 clave_status plan_updates(const planner *l) STATUS_CHECK;
 /* The actual sizes of a slot whose Vids are all known. */

@@ -110,16 +110,16 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
   const uchar around = (uchar)(padding ^ FLIP);
   const phase_row r = phase_row_of(first, stride_x, columns, plane_columns);
   const __global uchar *slice =
-      x + x_offset + (i * depth + (inside ? z : 0)) * (index_t)(rows * columns) + first;
+      x + x_offset + (i * depth + (inside ? z : 0)) * (index_t)rows * columns + first;
   for (int k = 0; k < plane_rows; k++, y += stride_y, to += plane_columns) {
     const bool is_there = inside && y >= 0 && y < rows;
     const int begin = is_there ? r.begin : plane_columns, n = r.end - r.begin;
     for (int c = 0; c < begin; c++) to[c] = around;
     if (!is_there) continue;
     if (stride_x == 1)
-      copy_bytes(slice + y * columns + begin, n, to + begin);
+      copy_bytes(slice + (index_t)y * columns + begin, n, to + begin);
     else
-      copy_steps(slice + y * columns + begin * stride_x, stride_x, n, to + begin);
+      copy_steps(slice + (index_t)y * columns + begin * stride_x, stride_x, n, to + begin);
     for (int c = r.end; c < plane_columns; c++) to[c] = around;
   }
 }
@@ -324,7 +324,7 @@ __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
   walk w = {planes + plane * channels * plane_bytes + begin,
             planes + items / tiles / blocks * channels * plane_bytes + (FROM_X ? 0 : TILE), 0,
             channels * n_taps};
-  for (int at = 0; at < words; at += DEPTH) {
+  for (int at = 0; at == 0 || at < words; at += DEPTH) { /* without words: what sums begin with */
     const int depth = min(DEPTH, words - at);
     pack_words(&w, depth, taps, n_taps, plane_bytes, patches);
     for (int o = 0; o < n; o += ROWS) {

@@ -183,6 +183,8 @@ static void begin_pattern(const elementwise_form *f, int first, pattern *p) {
   p->channels = sizes[1];
   p->row = sizes[2];
   p->type = f->steps[f->n_steps - 1].type;
+  p->inverse = 1; /* of what makes no codes these are not used, and are not left to chance */
+  p->zero = p->least = p->greatest = 0;
   p->takes_step = false;
 }
 

@@ -550,6 +550,13 @@ bool opencl_conv_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
   return !st && variant_takes_narrow(&v, variant);
 }
 
+/* Another session that tunes may have changed the table since values were planned as BF16. */
+static clave_status check_narrow(const conv_form *f, const convolution *v, int variant) {
+  const bool is_narrow = f->x->t.is_narrow || f->out->t.is_narrow;
+  if (!is_narrow || variant_takes_narrow(v, variant)) return NULL;
+  return UNSUPPORTED("values of BF16 in a convolution by %s", conv_variants[variant].name);
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   own_form own;
   convolution v;
@@ -557,6 +564,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (tensor_numel(&f->out->t) == 0) return NULL;
   widen_form(f, &own);
   TRY(plan_variant(s, &own.f, &v, &variant));
+  TRY(check_narrow(f, &v, variant));
   if (variant == CONV_PRODUCT) return opencl_pointwise(s, n, f);
   if (variant == CONV_DEPTHWISE) return opencl_depthwise(s, n, f);
   if (variant == CONV_DEPTHWISE_LANES) return opencl_depthwise_lanes(s, n, f);

@@ -273,10 +273,15 @@ static void write_start(const steps_text *p, text *t, int input) {
   text_printf(t, ";\n");
 }
 
+/* Whether input 0 is `from`, in private memory. */
+static bool reads_from(const steps_text *p, int first) {
+  return first > 0 && (steps_change_dtype(p) || steps_precede_store(p));
+}
+
 static void write_loads(const steps_text *p, text *t, int first) {
   char at[64], pointer[16];
   const char *real = compute_type(compute_dtype(input_dtype(p, 0)));
-  if (first > 0 && (steps_change_dtype(p) || steps_precede_store(p)))
+  if (reads_from(p, first))
     text_printf(t, "  const %s v0 = from[j];\n", real);
   else if (first > 0)
     steps_write_load(p, t, 0, "y", "j");
@@ -327,7 +332,7 @@ void steps_write_lines(const steps_text *p, text *t, int first_input) {
   for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
   write_loop(p, t, first_input);
   text_printf(t, "  y += count;\n%s  first += count;\n  n -= count;\n  }\n",
-              first_input > 0 && steps_precede_store(p) ? "  from += count;\n" : "");
+              reads_from(p, first_input) ? "  from += count;\n" : "");
 }
 
 /* The block's part of the innermost dimension, its lines, and i2, ... of them. */

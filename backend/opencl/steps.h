@@ -31,7 +31,7 @@ typedef struct steps_text {
 
 /* describe_epilogue, with the result in RESULT_SLOT where it is of another dtype. */
 bool describe_own_epilogue(const node *n, elementwise_form *f);
-/* Fills in all but f and names. */
+/* Fills in all but f, names and turned. */
 clave_status steps_plan(steps_text *p) STATUS_CHECK;
 bool steps_divide(const steps_text *p); /* integers: the kernel has FAULT_PARAMS */
 /* Whether input 0 is an op's result of another dtype than out. */

@@ -137,7 +137,7 @@ static bool add_weight(draft *d, const draft_node *n, const weight_codes *w, con
   return good && !d->no_memory;
 }
 
-/* sums, I32 (N, O, ...), as floats: times the scales, and the bias (O) added. */
+/* sums, I32 (N, O, ...) or (..., O), as floats: times the scales, and the bias (O) added. */
 static uint32_t scale_sums(draft *d, draft_node *before, uint32_t sums, uint32_t scale,
                            uint32_t bias) {
   ir_int_or_vid column[MAX_RANK];

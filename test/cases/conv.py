@@ -24,6 +24,8 @@ PRODUCTS = {
     "rows": ((9, 20), (7, 20), {}),
     "batches": ((2, 65, 67), (33, 67), {}),
     "tiles": ((2, 1, 70, 64), (16, 64), {}),
+    "square": ((20, 24), (20, 24), {}),  # of as many rows as columns
+    "square_batch": ((1, 24, 24), (20, 24), {}),  # and as terms
 }
 VOLUMES = {
     "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),

@@ -298,6 +298,8 @@ def shape_cases():
             # Lines and neighbours that fill tiles, and the rest of them.
             "turned": (lambda x, y: 3 * x.mT - y, ((2, 83, 37), (2, 37, 83))),
             "turned_both": (lambda x, y: (x.mT + y.mT) * x.mT, ((150, 16), (150, 16))),
+            # Lines of more than one part.
+            "turned_wide": (lambda x, y: x.mT - y, ((530, 17), (17, 530))),
             "permuted": (lambda x, y: x.permute(2, 0, 1) + y, ((3, 4, 5), (5, 3, 4))),
             "select": (lambda x, y: x[:, 2] + y, ((3, 4, 5), (3, 5))),
         }

@@ -27,6 +27,7 @@ def node(op, shapes, ms=1.0, compute=0.0, memory=0.0, kind="node"):
         ("elementwise", "U8 [1, 8, 7, 7] -> F32 [1, 8, 7, 7]", "elementwise"),
         ("matmul", "F32 [1, 768], Q8_0 [768, 4096] -> F32 [1, 4096]", "matmul, 1 row, at most 4096 columns"),
         ("matmul", "F32 [2, 9, 768], F32 [768, 32000] -> F32 [2, 9, 32000]", "matmul, 18 rows, more columns"),
+        ("matmul_integer", "U8 [9, 8], I8 [48, 8] -> I32 [9, 48]", "matmul_integer, 9 rows, at most 4096 columns"),
         ("softmax", "F32 [] -> F32 []", "softmax"),
     ],
 )

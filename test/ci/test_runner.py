@@ -57,10 +57,12 @@ def test_a_part_waits_for_those_before_and_has_counts_of_its_own(tmp_path):
 
 
 def test_what_a_part_raises_ends_the_run(tmp_path):
-    r = start(tmp_path, None)
+    r, mark = start(tmp_path, None), tmp_path / "mark"
+    leave_mark = lambda r: r.run(["touch", str(mark)], name="next")
     try:
-        r.side_by_side([("broken", lambda r: [][1], []), ("next", lambda r: None, ["broken"])])
+        r.side_by_side([("broken", lambda r: [][1], []), ("next", leave_mark, ["broken"])])
     except IndexError:
+        assert not mark.exists()
         return
     raise AssertionError("the part's error was lost")
 

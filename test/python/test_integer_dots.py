@@ -36,6 +36,12 @@ def residual(y, x):
     return quantised(y + dequantised(x[:, :6], 0.05, zero, kind), 0.1, -3, I8)
 
 
+def columns(y, x):
+    """What is added repeats from row to row."""
+    zero, kind = (7, U8) if x.dtype is torch.uint8 else (-100, I8)
+    return quantised(y + dequantised(x[:1, :1, :1], 0.05, zero, kind), 0.1, -3, I8)
+
+
 class Kinds(nn.Module):
     """Tails of words, of outputs and of tiles, groups, strides (some beyond kernels), dilations, volumes, many taps;
     behind the sums steps that make codes of them or any other dtype."""
@@ -49,6 +55,8 @@ class Kinds(nn.Module):
         (6, (70, 6, 1, 2), {"padding": (0, 1)}),
         (6, (9, 6, 2, 3), {"stride": (5, 7), "padding": (1, 3), "dilation": (3, 2)}),
         (1, (2, 1, 12, 11), {"padding": 6}),
+        (6, (8, 6, 3, 3), {"padding": 1}),
+        (6, (6, 1, 5, 5), {"groups": 6, "padding": 2}),
     )
     AFTER = (
         requantised,
@@ -58,6 +66,8 @@ class Kinds(nn.Module):
         lambda y, x: y > 0,
         requantised,
         lambda y, x: y,
+        columns,
+        columns,
     )
     OF_VOLUMES = (2, (5, 2, 3, 2, 3), {"stride": (2, 1, 1), "padding": (1, 0, 1)})
 

@@ -18,7 +18,7 @@ from clave import _library
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
-pytestmark = pytest.mark.skipif(not PAIRS, reason="the processor does not multiply pairs of BF16")
+pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
 
 
 class Residual(nn.Module):
@@ -75,6 +75,19 @@ class Mean(nn.Module):
 
     def forward(self, x):
         return x.mean(self.dims)
+
+
+class Turned(nn.Module):
+    """A convolution whose weight lies otherwise than it is read, which is planned before what it is multiplied by."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = conv(16, 24)
+        self.weight = nn.Parameter(torch.randn(24, 64, 3, 3) / 15)
+
+    def forward(self, x):
+        weight = self.weight.transpose(0, 1)
+        return nn.functional.conv2d(self.first(x), weight, None, 2, 1)
 
 
 class Cumsum(nn.Module):
@@ -280,6 +293,18 @@ def test_open_sizes(device, monkeypatch):
     for n, h, count in ((1, 20, 3), (3, 31, 3), (1, 9, 2), (1, 7, 0)):
         x = np.random.default_rng(h).standard_normal((n, 16, h, 22), np.float32)
         check(program, (x,), count, monkeypatch, device)
+
+
+@pytest.mark.by_turn(4)
+@DEVICES
+def test_turned_weight(device, monkeypatch):
+    """Its copy is no constant: its reader has kernels of F32 alone."""
+    module = sequence([Turned()])
+    x = torch.randn(2, 16, 20, 22)
+    program = clave.export(module, (x,), verify=False)
+    strict = run(program, (x.numpy(),), "strict", monkeypatch)[0]
+    fast = run(program, (x.numpy(),), "fast", monkeypatch, device=device)[0]
+    assert np.abs(strict - fast).max() <= 2.0**-6 * np.abs(strict).max()
 
 
 @pytest.mark.by_turn(4)

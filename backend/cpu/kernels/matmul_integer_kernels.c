@@ -21,7 +21,7 @@ static inline float smaller(float high, float x) { return high < x ? high : x; }
 #define FORMULA_NEAREST rintf
 #define FORMULA_MAX larger
 #define FORMULA_MIN smaller
-#define FORMULA_HAS(changes) true /* loops without branches become vectors */
+#define FORMULA_HAS(changes) (changes) /* results of 0 keep their sign: steps add no 0 either */
 #include "backend/cpu/kernels/requantise_formula.h"
 
 static int64_t place_of(const matmul_integer_args *p, const out_tile *t, int row) {

@@ -541,7 +541,7 @@ def test_what_else_reads_rows_of_pairs(device, session):
 
 
 PAIR_FAULTS = {
-    "rounding": ("pairs.h", "float_to_bf16_16(LOAD16F(T, p))", "convert_ushort16(as_uint16(LOAD16F(T, p)) >> 16u)"),
+    "rounding": ("pairs.h", "round_pairs(LOAD16F(T, p))", "convert_ushort16(as_uint16(LOAD16F(T, p)) >> 16u)"),
     "order": ("pairs.h", "2 * (i) * (step)", "(2 * (i) + 1) * (step)"),
     "rows of a block": ("gemm_panels.cl", "a + 2 * k0 * a_k", "a + k0 * a_k"),
     "rows of a panel": ("gemm.cl", "WORDS8(A_TYPE, row + 2 * i)", "WORDS8(A_TYPE, row + i)"),

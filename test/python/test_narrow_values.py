@@ -4,6 +4,7 @@ Answers are held against strict precision's."""
 
 import ctypes
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ from clave import _library
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
 pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
+BY_KERNELS = pytest.mark.skipif(os.environ.get("CLAVE_DEVICE_CLASS") == "gpu", reason="kernels for GPUs keep F32")
 
 
 class Residual(nn.Module):
@@ -233,6 +235,7 @@ def test_kept(name, monkeypatch):
 
 
 @pytest.mark.by_turn(37)
+@BY_KERNELS
 @pytest.mark.parametrize("name", KEPT)
 def test_kept_by_kernels(name, monkeypatch):
     """Under OpenCL, where the driver is PoCL: others have no instruction for pairs."""
@@ -255,6 +258,7 @@ def test_other_devices(monkeypatch):
     assert len(kept) == 4 and not any(kept)
 
 
+@BY_KERNELS
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("right", [True, False])
 def test_self_check(right, tmp_path, monkeypatch):
@@ -279,7 +283,7 @@ def test_self_check(right, tmp_path, monkeypatch):
         session.run(x.numpy())
 
 
-DEVICES = pytest.mark.parametrize("device", ["cpu", "opencl"])
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=BY_KERNELS)])
 
 
 @pytest.mark.by_turn(4)

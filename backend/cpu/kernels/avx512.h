@@ -43,6 +43,35 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uin
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
+/* 16 vectors of 16 elements of 32 bits: rows become columns. */
+TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
+  __m512 t[16], u[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+      const __m512d a = _mm512_castps_pd(t[i + k]), b = _mm512_castps_pd(t[i + 2 + k]);
+      u[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+      u[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++) {
+    const __m512 even = _mm512_shuffle_f32x4(u[k], u[4 + k], 0x88),
+                 odd = _mm512_shuffle_f32x4(u[k], u[4 + k], 0xDD),
+                 more_even = _mm512_shuffle_f32x4(u[8 + k], u[12 + k], 0x88),
+                 more_odd = _mm512_shuffle_f32x4(u[8 + k], u[12 + k], 0xDD);
+    v[k] = _mm512_shuffle_f32x4(even, more_even, 0x88);
+    v[4 + k] = _mm512_shuffle_f32x4(odd, more_odd, 0x88);
+    v[8 + k] = _mm512_shuffle_f32x4(even, more_even, 0xDD);
+    v[12 + k] = _mm512_shuffle_f32x4(odd, more_odd, 0xDD);
+  }
+}
+
 /* Sums and what is added to them, limited; `added` may be absent. */
 TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
                                                       float high, __mmask16 there, float *to) {

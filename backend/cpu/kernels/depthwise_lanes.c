@@ -24,35 +24,6 @@ enum {
 
 /* ---------------------------------------------------------------- turning */
 
-/* Rows become columns. */
-TARGET_AVX512 KERNEL_INLINE void turn(__m512 *v) {
-  __m512 t[LANES], u[LANES];
-#pragma GCC unroll 8
-  for (int i = 0; i < LANES; i += 2) {
-    t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < LANES; i += 4)
-#pragma GCC unroll 2
-    for (int k = 0; k < 2; k++) {
-      const __m512d a = _mm512_castps_pd(t[i + k]), b = _mm512_castps_pd(t[i + 2 + k]);
-      u[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      u[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-    }
-#pragma GCC unroll 4
-  for (int k = 0; k < 4; k++) {
-    const __m512 even = _mm512_shuffle_f32x4(u[k], u[4 + k], 0x88),
-                 odd = _mm512_shuffle_f32x4(u[k], u[4 + k], 0xDD),
-                 more_even = _mm512_shuffle_f32x4(u[8 + k], u[12 + k], 0x88),
-                 more_odd = _mm512_shuffle_f32x4(u[8 + k], u[12 + k], 0xDD);
-    v[k] = _mm512_shuffle_f32x4(even, more_even, 0x88);
-    v[4 + k] = _mm512_shuffle_f32x4(odd, more_odd, 0x88);
-    v[8 + k] = _mm512_shuffle_f32x4(even, more_even, 0xDD);
-    v[12 + k] = _mm512_shuffle_f32x4(odd, more_odd, 0xDD);
-  }
-}
-
 /* Floats [at, at + n), n <= LANES, of each lane, turned. */
 TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
                                              __m512 *v) {
@@ -62,7 +33,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
     v[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
     ask_for(from[i] + at, AHEAD);
   }
-  turn(v);
+  turn_avx512(v);
 }
 
 /* The same of BF16. */
@@ -75,7 +46,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES
     v[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
     ask_for(x, AHEAD);
   }
-  turn(v);
+  turn_avx512(v);
 }
 
 /* (lanes, n) to (n, lanes). */
@@ -119,7 +90,7 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[L
 TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *v) {
 #pragma GCC unroll 16
   for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-  turn(v);
+  turn_avx512(v);
 }
 
 /* n sums (n, lanes) to outputs from `cell` on of `count` planes. */

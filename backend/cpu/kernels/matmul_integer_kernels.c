@@ -10,17 +10,13 @@
 
 enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
 
-/* As the steps clamp, where NaN passes. */
-static inline float larger(float low, float x) { return low > x ? low : x; }
-static inline float smaller(float high, float x) { return high < x ? high : x; }
-
 #define FORMULA(name) column_##name
 #define FORMULA_TARGET
 #define FORMULA_NUMBER float
 #define FORMULA_FILL(x) (x)
 #define FORMULA_NEAREST rintf
-#define FORMULA_MAX larger
-#define FORMULA_MIN smaller
+#define FORMULA_MAX larger_float
+#define FORMULA_MIN smaller_float
 #define FORMULA_HAS(changes) (changes) /* results of 0 keep their sign: steps add no 0 either */
 #include "backend/cpu/kernels/requantise_formula.h"
 
@@ -82,35 +78,13 @@ static void store_portable(const matmul_integer_args *p, const out_tile *t, cons
 /* ---------------------------------------------------------------- AVX-512 */
 
 #if KERNEL_X86
-/* 16 vectors of 16 elements of 32 bits, turned. */
-KERNEL_INLINE TARGET_AVX512_VNNI void turn_16(__m512i x[16]) {
-  __m512i y[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
-    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
-    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
-    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
-  }
-  /* x[4 q + j]: rows 4 q to 4 q + 3 of columns j, 4 + j, 8 + j, 12 + j */
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; j++) {
-    const __m512i a = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88),
-                  b = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd),
-                  c = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88),
-                  d = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
-    y[j] = _mm512_shuffle_i32x4(a, c, 0x88);
-    y[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    y[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
-    y[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
+KERNEL_INLINE TARGET_AVX512_VNNI void turn_words(__m512i x[16]) {
+  __m512 v[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; i++) x[i] = y[i];
+  for (int i = 0; i < 16; i++) v[i] = _mm512_castsi512_ps(x[i]);
+  turn_avx512(v);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) x[i] = _mm512_castps_si512(v[i]);
 }
 
 /* 16 words at most of each of 16 rows; there: bytes of them that are. */
@@ -121,7 +95,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void pack_16(const unsigned char *x, int64_t k,
 #pragma GCC unroll 16
   for (int r = 0; r < 16; r++)
     w[r] = _mm512_maskz_loadu_epi8(there, x + (r < rows ? r : rows - 1) * k);
-  turn_16(w);
+  turn_words(w);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; i++)
     if (i < words) _mm512_storeu_si512(to + i * TILE, _mm512_xor_si512(w[i], flip));
@@ -209,7 +183,7 @@ static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const ou
     __m512i x[16];
 #pragma GCC unroll 16
     for (int c = 0; c < 16; c++) x[c] = _mm512_loadu_si512(sums + c * TILE + r);
-    turn_16(x);
+    turn_words(x);
     if (has_formula)
       store_rows(p, &v, &rows, some, x);
     else

@@ -11,17 +11,13 @@
 
 enum { GRAIN = 16 * 1024 /* elements that are worth a thread */ };
 
-/* As the steps clamp, where NaN passes. */
-static inline float larger(float low, float x) { return low > x ? low : x; }
-static inline float smaller(float high, float x) { return high < x ? high : x; }
-
 #define FORMULA(name) floats_##name
 #define FORMULA_TARGET
 #define FORMULA_NUMBER float
 #define FORMULA_FILL(x) (x)
 #define FORMULA_NEAREST rintf
-#define FORMULA_MAX larger
-#define FORMULA_MIN smaller
+#define FORMULA_MAX larger_float
+#define FORMULA_MIN smaller_float
 #define FORMULA_HAS(changes) true /* loops without branches become vectors */
 #include "backend/cpu/kernels/requantise_formula.h"
 

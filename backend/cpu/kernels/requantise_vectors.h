@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_REQUANTISE_VECTORS_H
 #define BACKEND_CPU_KERNELS_REQUANTISE_VECTORS_H
-/* requantise_args over 16 sums in a register. */
+/* requantise_args over 16 sums in a register, and what single numbers need. */
 #include <math.h>
 
 #include "backend/cpu/kernels/avx512.h"
@@ -13,6 +13,10 @@
 static inline float requantise_number(const requantise_factor *f, int64_t channel) {
   return f->of_channel ? f->of_channel[channel] : f->number;
 }
+
+/* As the steps clamp, where NaN passes. */
+static inline float larger_float(float low, float x) { return low > x ? low : x; }
+static inline float smaller_float(float high, float x) { return high < x ? high : x; }
 
 #if KERNEL_X86
 #define FORMULA(name) requantise_vectors_##name

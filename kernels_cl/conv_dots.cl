@@ -244,31 +244,8 @@ static inline void pack_words(walk *w, int n, const int *taps, int n_taps, int p
   }
 }
 
-/* The sums of ROWS outputs of `vectors` vectors of positions, or more of them. */
-#define EACH_SUM                                   \
-  _Pragma("unroll") for (int r = 0; r < ROWS; r++) \
-      _Pragma("unroll") for (int v = 0; v < VECTORS; v++) if (v < vectors)
-
-/* sums (ROWS, TILE), or from `begin` on, += n words of the weight's rows by patches. */
-static inline void multiply_words(int n, const __global int *const *rows, const uint *patches,
-                                  const int *begin, int *sums, const int vectors) {
-  int16 sum[ROWS][VECTORS];
-  EACH_SUM sum[r][v] = begin ? (int16)begin[r] : vload16(r * VECTORS + v, sums);
-  for (int i = 0; i < n; i++, patches += TILE) {
-    uint16 x[VECTORS];
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++)
-      if (v < vectors) x[v] = vload16(v, patches);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-      const int q = rows[r][i];
-#pragma unroll
-      for (int v = 0; v < VECTORS; v++)
-        if (v < vectors) sum[r][v] = add_dots(sum[r][v], x[v], q);
-    }
-  }
-  EACH_SUM vstore16(sum[r][v], r * VECTORS + v, sums);
-}
+#define WORDS_SPACE __private
+#include "dots_rows.h"
 
 /* Runs of a tile's positions that are outputs, which follow each other in out. */
 typedef struct runs {

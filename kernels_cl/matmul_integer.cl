@@ -44,30 +44,8 @@ __kernel void matmul_integer_words(const __global uchar *a, const long a_offset,
   to[whole * TILE] = word ^ FLIP;
 }
 
-/* sums (ROWS, TILE) = begin + rows of the form by words. */
-static inline void multiply_rows(int n, const __global int *const *rows, const int *begin,
-                                 const __global uint *words, int *sums) {
-  int16 sum[ROWS][VECTORS];
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) sum[r][v] = (int16)begin[r];
-  for (int i = 0; i < n; i++, words += TILE) {
-    uint16 x[VECTORS];
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) x[v] = vload16(v, words);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-      const int q = rows[r][i];
-#pragma unroll
-      for (int v = 0; v < VECTORS; v++) sum[r][v] = add_dots(sum[r][v], x[v], q);
-    }
-  }
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-#pragma unroll
-    for (int v = 0; v < VECTORS; v++) vstore16(sum[r][v], r * VECTORS + v, sums);
-}
+#define WORDS_SPACE __global
+#include "dots_rows.h"
 
 /* items = blocks of `outputs` columns * tiles, tiles innermost. */
 __kernel void matmul_integer_dots(const __global uint *a, const long a_offset,
@@ -97,7 +75,7 @@ __kernel void matmul_integer_dots(const __global uint *a, const long a_offset,
         rows[r] = form + (index_t)column * words;
         begin[r] = (HAS_BIAS ? bias[bias_offset + column] : 0) - less[column];
       }
-      multiply_rows(words, rows, begin, a, sums + o * TILE);
+      multiply_words(words, rows, a, begin, sums + o * TILE, VECTORS);
     }
     for (int o = 0; o < some; o++)
       for (int r = 0; r < TILE; r++) turned[r * STRIP + o] = sums[o * TILE + r];

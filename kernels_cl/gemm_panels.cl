@@ -115,11 +115,12 @@ static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, in
 
 #endif
 
-/* What a row of a panel's sums is with its bias; 16 at a time where those of it are neighbours. */
+/* What a row of a panel's sums is with its bias; 16 at a time where a panel has those and they are
+ * neighbours. */
 static inline void store_columns(__local const float *sum, int columns, float alpha, float beta,
                                  __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n,
                                  __global STORAGE(OUT_TYPE) * out) {
-  if (columns == COLUMNS && (bias_n == 1 || !HAS_BIAS)) {
+  if (COLUMNS >= 16 && columns == COLUMNS && (bias_n == 1 || !HAS_BIAS)) {
 #pragma unroll
     for (int j = 0; j < COLUMNS; j += 16) {
       float16 v = alpha * vload16(0, sum + j);

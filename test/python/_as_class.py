@@ -15,7 +15,8 @@ def _answer(sessions, request, number, *args):
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
         sessions[number] = clave.Session(path, clave.Device(device[0], fallback=device[1]))
         return None
-    return list(sessions[number].run(*args))
+    method, *inputs = args
+    return list(sessions[number].run(*inputs, method=method))
 
 
 def _serve(pipe, device_class):
@@ -64,6 +65,6 @@ class Session:
     def __init__(self, process, number):
         self.process, self.number = process, number
 
-    def run(self, *inputs):
+    def run(self, *inputs, method="forward"):
         """Arrays of numpy, and as many as there are outputs."""
-        return self.process.ask("run", self.number, *inputs)
+        return self.process.ask("run", self.number, method, *inputs)

@@ -119,11 +119,14 @@ def test_pt2e(stories, build, tmp_path):
     assert exporter.metadata["source"]["quantize"] == "pt2e"
     assert sum(t.encoding is not None for t in exporter.program.schema.tensors) >= 20
     eager = nats_of(lambda x: SimpleNamespace(logits=eager_logits(exporter, x)), ids)
+    floats = nats_of(model, ids)
     for device in ("cpu", "opencl"):
         run(build / "clave", "generate", path, "--perplexity", text, "--stats-json", stats, "--device", device)
         nats = json.loads(stats.read_text())["nats_per_token"]
-        assert nats == pytest.approx(eager, abs=2e-3)  # inputs near a half of a step become either code
-        assert nats == pytest.approx(nats_of(model, ids), abs=0.03)  # one scale for all inputs of a layer
+        # An input near a half of a step becomes either code, and later ones follow: eager and these devices' classes
+        # stand 0.0016 about their mean (seven of them), a difference of two 0.0023. Without rounding it were 0.019.
+        assert nats == pytest.approx(eager, abs=8e-3)
+        assert nats == pytest.approx(floats, abs=0.03)  # one scale for all inputs of a layer
 
 
 @pytest.mark.parametrize("name", ["mamba", "rwkv", "llama"])

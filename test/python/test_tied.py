@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from _as_class import Process
 from test_encodings import BLOCKS, Tables, same_bits
 from torch import nn
 
@@ -90,10 +91,19 @@ def test_rows_of_codes(forms, device):
         assert same_bits(was, now), form
 
 
-def resident_kb(path):
-    """Of the pages of a file that are mapped."""
-    lines = pathlib.Path("/proc/self/smaps").read_text().splitlines()
-    begins = [i for i, line in enumerate(lines) if line.endswith(f" {path}")]
+@pytest.fixture(scope="module")
+def cpus():
+    """A process in which OpenCL devices take the kernels of CPUs; those of GPUs read a table of memory that they share
+    with the host where it lies."""
+    process = Process("cpu")
+    yield process
+    process.close()
+
+
+def resident_kb(process, program):
+    """Of the pages of a program's file that the process has mapped."""
+    lines = pathlib.Path(f"/proc/{process.process.pid}/smaps").read_text().splitlines()
+    begins = [i for i, line in enumerate(lines) if line.endswith(f" {process.programs[program]}")]
     sizes = [re.match(r"Rss: +(\d+) kB", line) for i in begins for line in lines[i + 1 : i + 6]]
     assert begins
     return sum(int(m[1]) for m in sizes if m)
@@ -101,17 +111,16 @@ def resident_kb(path):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", [*FLOATS, "int8", "Q8_0"])
-def test_pages_of_the_table_are_let_go(form, device, tmp_path):
-    path, is_float = tmp_path / "m.clv", form in FLOATS
+def test_pages_of_the_table_are_let_go(form, device, cpus):
+    is_float = form in FLOATS
     tables = [torch.randn(4096, 512, dtype=form if is_float else torch.float32)]
     program, x = tied(tables, None if is_float else form)
-    program.save(path)
-    session = clave.Session(str(path), device)
-    session(ids_of(tables), method="rows")
-    assert resident_kb(path) > 1024, "of the table, which no product has packed yet"
-    session(x, method="heads")
-    session(ids_of(tables), method="rows")
-    assert resident_kb(path) < 64
+    session, ids = cpus.open(program, device), ids_of(tables).numpy()
+    session.run(ids, method="rows")
+    assert resident_kb(cpus, program) > 1024, "of the table, which no product has packed yet"
+    session.run(x.numpy(), method="heads")
+    session.run(ids, method="rows")
+    assert resident_kb(cpus, program) < 64
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -8,18 +8,15 @@ static clave_status add_word(const char *word, size_t n, device_class *c) {
   const struct {
     const char *name;
     bool *is_given;
-  } words[] = {{"cpu", &c->cpu},
-               {"gpu", &c->gpu},
-               {"wide", &c->wide},
-               {"avx2", &c->avx2},
-               {"portable", &c->portable}};
+  } words[] = {{"cpu", &c->cpu},       {"gpu", &c->gpu},   {"wide", &c->wide},
+               {"avx512", &c->avx512}, {"avx2", &c->avx2}, {"portable", &c->portable}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (strlen(words[i].name) != n || memcmp(word, words[i].name, n) != 0) continue;
     if (words[i].is_given == &c->cpu || words[i].is_given == &c->gpu) c->cpu = c->gpu = false;
     *words[i].is_given = true;
     return NULL;
   }
-  return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu, wide, avx2 or portable",
+  return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu, wide, avx512, avx2 or portable",
                  (int)(n < 32 ? n : 32), word);
 }
 

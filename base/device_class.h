@@ -6,9 +6,10 @@
 #include "base/status.h"
 
 typedef struct device_class {
-  bool cpu, gpu;       /* an OpenCL device has the kernels of that class; the last of both counts */
-  bool wide;           /* they have 64-bit indices everywhere */
-  bool avx2, portable; /* the CPU backend uses AVX2 at most, or what any processor has */
+  bool cpu, gpu; /* an OpenCL device has the kernels of that class; the last of both counts */
+  bool wide;     /* they have 64-bit indices everywhere */
+  /* The CPU backend uses AVX-512 at most, AVX2 at most, or what any processor has. */
+  bool avx512, avx2, portable;
 } device_class;
 
 /* Of the environment. INVALID: a word that is none of these. */

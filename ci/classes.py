@@ -26,6 +26,7 @@ MAIN = [
 ]
 # Of the CPU backend: processors without its widest vectors.
 PROCESSORS = [
+    DeviceClass("AVX-512 at most", {"CLAVE_DEVICE_CLASS": "avx512"}),
     DeviceClass("AVX2 at most", {"CLAVE_DEVICE_CLASS": "avx2"}),
     DeviceClass("what any processor has", {"CLAVE_DEVICE_CLASS": "portable"}),
 ]

@@ -33,7 +33,7 @@ const variable all_variables[] = {
     {"CLAVE_DEVICE_CLASS", "CLASS",
      "for tests; cpu or gpu: an OpenCL device gets the kernels of that class; wide: 64-bit "
      "indices; "
-     "or both: gpu,wide; avx2 or portable: the CPU backend uses no other instructions"},
+     "or both: gpu,wide; avx512, avx2 or portable: the CPU backend uses no other instructions"},
 };
 const size_t n_variables = LENGTH(all_variables);
 

@@ -272,6 +272,7 @@ static const backend_vtable vtable = {
 
 static void use_portable(void) { cpu_use_at_most(CPU_PORTABLE); }
 static void use_avx2(void) { cpu_use_at_most(CPU_AVX2); }
+static void use_avx512(void) { cpu_use_at_most(CPU_AVX512); }
 static void use_all(void) {}
 
 /* What the kernels of a process use, once and for all: forms of constants are packed for it. */
@@ -279,7 +280,10 @@ static clave_status choose_level(void) {
   static once chosen;
   device_class given;
   TRY(device_class_read(&given));
-  once_run(&chosen, given.portable ? use_portable : given.avx2 ? use_avx2 : use_all);
+  once_run(&chosen, given.portable ? use_portable
+                    : given.avx2   ? use_avx2
+                    : given.avx512 ? use_avx512
+                                   : use_all);
   return NULL;
 }
 

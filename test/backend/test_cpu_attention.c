@@ -175,7 +175,7 @@ static const shape shapes[] = {{1, 16, 128, 64, 64, .mask = DTYPE_I64},
 
 static void test_shapes(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check(&shapes[i]);
   }

@@ -239,7 +239,7 @@ static void check_lane_shapes(void) {
 
 static void test_sizes(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 2; i++) {
       rounds = i == 1;
@@ -296,7 +296,7 @@ static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_ar
 
 static void test_special(void **state) {
   (void)state;
-  for (int i = 0; i < 2 * (CPU_AVX512 + 1); i++) {
+  for (int i = 0; i < 2 * (CPU_AMX + 1); i++) {
     cpu_use_at_most((cpu_level)(i / 2));
     rounds = i % 2 == 1;
     check_special(&kernel_conv_pack, &kernel_conv, form(1, 1, 5, 17, one(), dim_of(50, 1, 1, 0)));

@@ -270,7 +270,7 @@ static void check_more(void) {
 
 static void test_sums(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     check_most();
     check_more();

@@ -182,7 +182,7 @@ static void check_forms(void) {
 
 static void test_sizes(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     check_forms();
   }

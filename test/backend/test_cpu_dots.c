@@ -165,7 +165,7 @@ static void test_sums(void **state) {
                                 {"int8:48:zeros:f32", 643, 0, 0},
                                 {"int2:16:zeros", 48, 0, 0}};
   static const int64_t columns[] = {1, 16, 33, MOST_COLUMNS};
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
       check_form(&all[i], columns[(i + level) % 4]);

@@ -111,7 +111,7 @@ static void fill(int64_t k, bool largest) {
 
 /* By each set of instructions, of which the processor has the last; two of the formulas. */
 static void check_levels(const matmul_integer_args *p, int which) {
-  for (int level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most((cpu_level)level);
     check(p);
     for (int i = which; i < which + 2; i++) {

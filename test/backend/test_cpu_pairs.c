@@ -92,7 +92,7 @@ static void test_sums(void **state) {
   static const int64_t rows[] = {1, 2, 3, 8, 12, 13, 28, MOST_ROWS},
                        columns[] = {1, 8, 31, 32, 33, MOST_COLUMNS},
                        depths[] = {1, 2, 65, 128, 257, MOST_K};
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 48; i++) {
       matmul_args p = args_of(types[i % 2], rows[i % 8], columns[i / 8], depths[(i + level) % 6]);
@@ -116,7 +116,7 @@ static void set(dtype t, void *data, int64_t i, float x) {
  * they meet no infinity. */
 static void test_special(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 4; i++) {
       matmul_args p = args_of(types[i % 2], 9, 35, 77);

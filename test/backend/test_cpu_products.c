@@ -168,7 +168,7 @@ static void check_packed(matmul_args p, bool rounds) {
 
 static void test_products(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
       const matmul_args p = args_of(&all[i]);

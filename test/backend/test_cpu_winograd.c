@@ -212,7 +212,7 @@ static void check_shapes(void) {
 static void test_shapes(void **state) {
   (void)state;
   fill(uniform);
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     check_shapes();
   }
@@ -247,7 +247,7 @@ static void check_errors(void) {
 static void test_errors(void **state) {
   (void)state;
   fill(normal);
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     check_errors();
   }

@@ -1,11 +1,13 @@
 /* Which instruction sets kernels may use. */
 #include "backend/cpu/kernels/features.h"
+
+#include "base/amx.h"
 #if KERNEL_ARM && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
-static int most = CPU_AVX512;
+static int most = CPU_AMX;
 
 void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
 
@@ -47,16 +49,27 @@ static bool has_avx512(cpu_kind least, bool is_there) {
 }
 bool cpu_has_avx512(void) { return has_avx512(KIND_AVX512, true); }
 bool cpu_has_avx512_vnni(void) {
-  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512vnni"));
+  return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512vnni"));
 }
 bool cpu_has_avx512_bf16(void) {
-  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512bf16"));
+  return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512bf16"));
+}
+bool cpu_has_amx(void) {
+  enum { UNKNOWN, NO, YES };
+  static int known = UNKNOWN;
+  int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (now == UNKNOWN) {
+    now = amx_is_allowed() ? YES : NO;
+    __atomic_store_n(&known, now, __ATOMIC_RELAXED);
+  }
+  return is_used(CPU_AMX, KIND_ALL, now == YES && cpu_has_avx512_vnni() && cpu_has_avx512_bf16());
 }
 #else
 bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
 bool cpu_has_avx512_vnni(void) { return false; }
 bool cpu_has_avx512_bf16(void) { return false; }
+bool cpu_has_amx(void) { return false; }
 #endif
 
 #if KERNEL_ARM && defined(__linux__)

@@ -14,6 +14,10 @@
   __attribute__((target("avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
 #define TARGET_AVX512_BF16 \
   __attribute__((target("avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TARGET_AMX                                                                \
+  __attribute__((                                                                 \
+      target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw," \
+             "avx512vl,avx2,fma,f16c")))
 #else
 #define KERNEL_X86 0
 #endif
@@ -30,20 +34,28 @@ bool cpu_has_avx2(void);   /* and FMA */
 bool cpu_has_avx512(void); /* with elements of 16 bits, and vectors of all lengths */
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);
+bool cpu_has_amx(void); /* of BF16 and of bytes, and all of the above; see amx.h */
 /* On aarch64: dot products of bytes; matrices of them; dot products of pairs of BF16. */
 bool cpu_has_dotprod(void);
 bool cpu_has_i8mm(void);
 bool cpu_has_arm_bf16(void);
 
 /* CPU_AVX2 stands for DOTPROD, too, and CPU_AVX512 for the other two. */
-typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
+typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_AMX } cpu_level;
 /* Kernels use no more than that of what the processor has. For tests, before any other call: what
  * is packed depends on it. */
 void cpu_use_at_most(cpu_level level);
 
 /* What a processor of a kind would have, for this thread: kernels may be asked for their scratch
  * memory then, and do not run. KIND_OWN: as it is. */
-typedef enum cpu_kind { KIND_OWN = -1, KIND_PORTABLE, KIND_AVX2, KIND_AVX512, KIND_ALL } cpu_kind;
+typedef enum cpu_kind {
+  KIND_OWN = -1,
+  KIND_PORTABLE,
+  KIND_AVX2,
+  KIND_AVX512,
+  KIND_AVX512_ALL, /* VNNI and BF16, too */
+  KIND_ALL
+} cpu_kind;
 void cpu_pretend(cpu_kind kind);
 
 /* "x86-64 avx512", "aarch64": what packed panels are as wide as. */

@@ -26,18 +26,19 @@ static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that are worth wakin
 typedef struct gemm_tiling {
   const kgemm *g;
   gemm_kernel kernel;
-  int64_t height;  /* rows of a strip of a */
-  size_t size;     /* bytes of an element of the compute type */
-  size_t b_size;   /* of an element of a panel of b */
-  int64_t slab;    /* rows of a slab */
-  int64_t block_n; /* columns of a task */
-  int64_t block_m; /* rows of a task */
-  int64_t chain_k; /* of k that are summed before they are added to c */
-  int64_t block_k; /* of k that are packed at once */
-  int64_t deep;    /* of k that a panel of b is multiplied with before the next one */
-  bool trims;      /* the last strip has no more rows than there are */
-  int64_t work;    /* threads that it is worth */
-  bool shared;     /* threads share a slab; else each has products of its own */
+  int64_t height;            /* rows of a strip of a */
+  size_t size;               /* bytes of an element of the compute type */
+  size_t b_size;             /* of an element of a panel of b */
+  int64_t slab;              /* rows of a slab */
+  int64_t block_n;           /* columns of a task */
+  int64_t block_m;           /* rows of a task */
+  int64_t chain_k;           /* of k that are summed before they are added to c */
+  int64_t block_k;           /* of k that are packed at once */
+  int64_t deep;              /* of k that a panel of b is multiplied with before the next one */
+  int64_t rows_unit, k_unit; /* what rows and k of a packed strip are multiples of */
+  bool trims;                /* the last strip has no more rows than there are, up to rows_unit */
+  int64_t work;              /* threads that it is worth */
+  bool shared;               /* threads share a slab; else each has products of its own */
   char *slab_memory;
   int64_t batch, row; /* the slab being multiplied: its first row */
   const char *panels; /* the packed slab, as in packed_rows */
@@ -55,7 +56,8 @@ static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
 }
 
 static size_t slab_bytes(const gemm_tiling *p) {
-  return p->g->a_is_packed ? 0 : ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
+  const int64_t elements = p->slab * round_up(p->g->k, p->k_unit);
+  return p->g->a_is_packed ? 0 : ((size_t)elements * p->size + 63) / 64 * 64;
 }
 static size_t block_bytes(const gemm_tiling *p) {
   return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->kernel.nr) * p->size;
@@ -77,7 +79,7 @@ static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int6
                        int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
   if (kn == 0) return;
-  if (lanes < width) memset(to, 0, (size_t)(kn * width) * p->size);
+  if (lanes < width) memset(to, 0, (size_t)(round_up(kn, p->k_unit) * width) * p->size);
   pack(p->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
@@ -99,13 +101,12 @@ static int64_t slab_height(const gemm_tiling *p, int64_t row) {
  * the strips of a block are one stream of reads. */
 static void pack_slab_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i,
                             char *slab) {
-  const int64_t first = i * p->height,
-                all = round_up(slab_height(p, row), p->trims ? 1 : p->height);
+  const int64_t first = i * p->height, all = round_up(slab_height(p, row), p->rows_unit);
   for (int64_t k = 0; k < p->g->k; k += p->block_k) {
     const int64_t kn = least(p->block_k, p->g->k - k);
     pack_panel(p, p->g->pack_a, batch, row + first, p->g->m, k, kn,
-               rows_of_strip(p, p->g->m - row - first),
-               slab + (k * all + first * kn) * (int64_t)p->size);
+               round_up(rows_of_strip(p, p->g->m - row - first), p->rows_unit),
+               slab + (k * all + first * round_up(kn, p->k_unit)) * (int64_t)p->size);
   }
 }
 
@@ -163,8 +164,9 @@ static strip_block find_strips(const gemm_tiling *p, const packed_rows *a, int64
   if (widens_a(g)) return (strip_block){widened, kn * size};
   if (g->a_is_packed)
     return (strip_block){a->panels + (m0 * g->k + k * p->height) * size, g->k * size};
-  const int64_t all = round_up(slab_height(p, a->row), p->trims ? 1 : p->height);
-  return (strip_block){a->panels + (k * all + m0 * kn) * size, kn * size};
+  const int64_t all = round_up(slab_height(p, a->row), p->rows_unit),
+                deep = round_up(kn, p->k_unit);
+  return (strip_block){a->panels + (k * all + m0 * deep) * size, deep * size};
 }
 
 /* A part of c, and what its sums begin with. */
@@ -178,10 +180,11 @@ typedef struct part_sums {
 /* The products of kn of k, a panel of b with a strip. */
 static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, int64_t kn,
                            const char *b, part_sums s, const char *next, int64_t next_step) {
-  const int64_t size = (int64_t)p->size, b_size = (int64_t)p->b_size;
+  const int64_t size = (int64_t)p->size, b_size = (int64_t)p->b_size,
+                packed = round_up(rows, p->rows_unit);
   for (int64_t k = 0; k == 0 || k < kn; k += p->chain_k) {
     const gemm_tile t = {.k = least(p->chain_k, kn - k),
-                         .a = a + k * rows * size,
+                         .a = a + k * packed * size,
                          .b = b + k * p->kernel.nr * b_size,
                          .c = s.c,
                          .ldc = s.c_step,
@@ -299,8 +302,11 @@ static void multiply_tile(const gemm_tiling *p, const packed_rows *slab, int64_t
   t.widened = t.tile + tile_bytes(p);
   const bool has_edge = t.place.c && t.columns % p->kernel.nr > 0;
   if (has_edge) begin_edge(p, &t);
+  const gemm_blocks *blocks = p->kernel.blocks;
+  if (blocks) blocks->begin();
   for (int64_t k = 0; k == 0 || k < g->k; k += p->deep)
     multiply_panels(p, &t, k, least(p->deep, g->k - k));
+  if (blocks) blocks->end();
   if (has_edge) store_edge(p, &t);
   if (!t.place.c) store_tile(p, &t);
   if (g->finish) g->finish(g->user, slab->batch, row, t.rows, n0, t.columns);
@@ -404,6 +410,7 @@ static int64_t dividing_height(const kgemm *g, const gemm_kernel *kernel) {
 static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
   if (g->strips_a) return dividing_height(g, kernel);
   if (g->c != COMPUTE_F32 || g->m == 0) return kernel->mr;
+  if (kernel->blocks) return least(kernel->mr, round_up(g->m, kernel->blocks->rows));
   int64_t strips = (g->m + kernel->mr - 1) / kernel->mr;
   return (g->m + strips - 1) / strips;
 }
@@ -416,6 +423,8 @@ static gemm_tiling begin_tiling(const kgemm *g) {
   p.b_size = g->b_is_packed ? dtype_size(g->b_type) : p.size;
   p.height = strip_height(g, &p.kernel);
   p.trims = g->c == COMPUTE_F32 && !g->a_is_packed;
+  p.rows_unit = p.kernel.blocks ? p.kernel.blocks->rows : p.trims ? 1 : p.height;
+  p.k_unit = p.kernel.blocks ? p.kernel.blocks->k : 1;
   return p;
 }
 
@@ -432,8 +441,9 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
   gemm_tiling p = begin_tiling(g);
   int64_t multiplies = g->m * g->n * g->k;
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
-  p.chain_k = GEMM_BLOCK_K * gemm_chains((int)p.height);
-  p.block_k = least(CHAINS_AT_ONCE * p.chain_k, g->k > 0 ? g->k : 1);
+  const gemm_blocks *blocks = p.kernel.blocks;
+  p.chain_k = blocks ? blocks->chain : GEMM_BLOCK_K * gemm_chains((int)p.height);
+  p.block_k = least(blocks ? p.chain_k : CHAINS_AT_ONCE * p.chain_k, g->k > 0 ? g->k : 1);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);
   p.slab = p.block_m = slab_rows(&p, p.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);

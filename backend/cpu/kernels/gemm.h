@@ -37,9 +37,20 @@ typedef struct gemm_tile {
   int64_t next_step;
 } gemm_tile;
 enum { GEMM_ROW_BYTES = 128 }; /* of c in a tile, at most: nr elements */
+
+/* What a kernel is that multiplies blocks of a (rows, k): a strip of a tile is (k / blocks.k, rows,
+ * blocks.k), with as many rows as are a multiple of blocks.rows, and zeros behind the last k, which
+ * pack_a writes. */
+typedef struct gemm_blocks {
+  int rows, k;
+  int64_t chain;                     /* k of a tile at most: its sums need no shorter chains */
+  void (*begin)(void), (*end)(void); /* a thread's tiles are between them */
+} gemm_blocks;
+
 typedef struct gemm_kernel {
   int mr, nr; /* the most rows, columns */
   void (*run)(const gemm_tile *t, int rows);
+  const gemm_blocks *blocks; /* NULL: strips are (k, rows) */
 } gemm_kernel;
 
 /* Where a product of floats lies: c (m, n; c_step apart), whose sums begin with `from` (m, n;

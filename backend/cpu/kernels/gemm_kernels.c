@@ -212,24 +212,27 @@ static gemm_kernel float_kernel(dtype type) {
   const dtype b = KERNEL_SINGLE ? DTYPE_F32 : type;
 #if KERNEL_X86
   if (cpu_has_avx512())
-    return (gemm_kernel){AVX512_M, AVX512_N,
-                         b == DTYPE_F32   ? f32_avx512
-                         : b == DTYPE_F16 ? f16_avx512
-                                          : bf16_avx512};
+    return (gemm_kernel){.mr = AVX512_M,
+                         .nr = AVX512_N,
+                         .run = b == DTYPE_F32   ? f32_avx512
+                                : b == DTYPE_F16 ? f16_avx512
+                                                 : bf16_avx512};
   if (cpu_has_avx2())
-    return (gemm_kernel){AVX2_M, AVX2_N,
-                         b == DTYPE_F32   ? f32_avx2
-                         : b == DTYPE_F16 ? f16_avx2
-                                          : bf16_avx2};
+    return (gemm_kernel){.mr = AVX2_M,
+                         .nr = AVX2_N,
+                         .run = b == DTYPE_F32   ? f32_avx2
+                                : b == DTYPE_F16 ? f16_avx2
+                                                 : bf16_avx2};
 #endif
-  return (gemm_kernel){TILE_M, TILE_N,
-                       b == DTYPE_F32   ? f32_portable
-                       : b == DTYPE_F16 ? f16_portable
-                                        : bf16_portable};
+  return (gemm_kernel){.mr = TILE_M,
+                       .nr = TILE_N,
+                       .run = b == DTYPE_F32   ? f32_portable
+                              : b == DTYPE_F16 ? f16_portable
+                                               : bf16_portable};
 }
 
 gemm_kernel gemm_kernel_for(compute_class c, dtype b) {
-  if (c == COMPUTE_F64) return (gemm_kernel){TILE_M, TILE_N_WIDE, tile_f64};
-  if (c == COMPUTE_I64) return (gemm_kernel){TILE_M, TILE_N_WIDE, tile_i64};
+  if (c == COMPUTE_F64) return (gemm_kernel){.mr = TILE_M, .nr = TILE_N_WIDE, .run = tile_f64};
+  if (c == COMPUTE_I64) return (gemm_kernel){.mr = TILE_M, .nr = TILE_N_WIDE, .run = tile_i64};
   return float_kernel(b);
 }

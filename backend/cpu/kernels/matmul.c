@@ -131,7 +131,8 @@ static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t la
   const matmul_args *p = ((const product *)user)->p;
   const pairs_source a = {p->type, operand_at(p->type, p->a, &p->a_batch, batch, 0), p->k, p->a_m,
                           p->a_k};
-  pairs_pack(&a, lane, lanes, word, n, width, to);
+  (pairs_kernel_for(p->m).blocks ? pairs_pack_blocks : pairs_pack)(&a, lane, lanes, word, n, width,
+                                                                   to);
 }
 
 /* Elements [k, k + n) of an encoded column of b, k a multiple of DECODED_AT_ONCE, to[i * step]. */
@@ -314,7 +315,7 @@ static kgemm gemm_of(const product *q) {
                  .place = is_plain_sum(p) ? place_product : NULL,
                  .finish = matmul_takes_tail(p) ? finish_product : NULL,
                  .user = q,
-                 .kernel = pairs ? pairs_kernel() : (gemm_kernel){0},
+                 .kernel = pairs ? pairs_kernel_for(p->m) : (gemm_kernel){0},
                  .packed_b = p->panels,
                  .b_is_packed = pairs || reads_panels(p),
                  .b_type = pairs ? DTYPE_F32 : p->b_type,

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/amx.h"
 #include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/vec4.h"
@@ -143,6 +144,20 @@ void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word
   }
 }
 
+void pairs_pack_blocks(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+                       int64_t width, uint32_t *to) {
+  enum { BLOCK = PAIRS_DEEP * (int)sizeof *to };
+  uint32_t words[SOME];
+  for (int64_t i = 0; i < lanes; i++)
+    for (int64_t at = 0; at < n; at += SOME) {
+      const int64_t some = least(SOME, n - at), whole = round_up(some, PAIRS_DEEP);
+      load_words(s, lane + i, word + at, some, words);
+      for (int64_t j = some; j < whole; j++) words[j] = 0;
+      for (int64_t j = 0; j < whole; j += PAIRS_DEEP)
+        memcpy(to + (at + j) * width + i * PAIRS_DEEP, words + j, BLOCK);
+    }
+}
+
 typedef struct packing {
   const gemm_b *b;
   uint32_t *to;
@@ -240,6 +255,98 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float
 TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
   rows_bf16(DTYPE_F32, t, rows);
 }
+
+/* ---------------------------------------------------------------- AMX */
+
+/* Of a row of c, its tiles 0 to 3 are sums (2, 2), 4 and 5 of a, 6 and 7 of b. An element is the
+ * sum of 16 products of even k, and 16 of odd ones, each in f32, added for each 32 k: of k products
+ * at most k / 32 + 17 roundings in a row, where chains of GEMM_BLOCK_K words have 128 and those
+ * that add them up. */
+enum {
+  AMX_TILE_ROWS = 2 * AMX_ROWS,
+  AMX_TILE_COLUMNS = 2 * AMX_WORDS,
+  AMX_CHAIN = 1024, /* words: a panel of b and a strip of a in the second-level cache */
+  AMX_ROW = AMX_WORDS * 4
+};
+
+/* tiles: of rows. */
+TARGET_AMX KERNEL_INLINE void add_amx(int tiles, const char *a, const char *b) {
+  _tile_loadd(6, b, 2 * AMX_ROW);
+  _tile_loadd(4, a, AMX_ROW);
+  _tile_loadd(7, b + AMX_ROW, 2 * AMX_ROW);
+  if (tiles == 2) _tile_loadd(5, a + AMX_ROWS * AMX_ROW, AMX_ROW);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  if (tiles == 1) return;
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+}
+
+/* The last words, fewer than a tile has: of b they are copied, as those behind may be anything. */
+TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char *b, int64_t n) {
+  _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW];
+  memset(rest, 0, sizeof rest);
+  memcpy(rest, b, (size_t)n * 2 * AMX_ROW);
+  __asm__ volatile("" ::: "memory"); /* loads of tiles do not tell gcc what they read */
+  add_amx(tiles, a, rest);
+}
+
+/* All rows of the tiles. */
+TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *t) {
+  const int64_t from_step = t->from_step * 4, c_step = t->ldc * 4,
+                a_step = tiles * AMX_ROWS * AMX_ROW;
+  const char *from = t->from, *a = t->a, *b = t->b;
+  char *c = t->c;
+  _tile_loadd(0, from, from_step);
+  _tile_loadd(1, from + AMX_ROW, from_step);
+  if (tiles == 2) {
+    _tile_loadd(2, from + AMX_ROWS * from_step, from_step);
+    _tile_loadd(3, from + AMX_ROWS * from_step + AMX_ROW, from_step);
+  }
+  int64_t k = 0;
+  for (; k + PAIRS_DEEP <= t->k; k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW) {
+    ask_for_bytes(t->next + k * t->next_step, PAIRS_DEEP * t->next_step);
+    add_amx(tiles, a, b);
+  }
+  if (k < t->k) add_rest_amx(tiles, a, b, t->k - k);
+  _tile_stored(0, c, c_step);
+  _tile_stored(1, c + AMX_ROW, c_step);
+  if (tiles == 1) return;
+  _tile_stored(2, c + AMX_ROWS * c_step, c_step);
+  _tile_stored(3, c + AMX_ROWS * c_step + AMX_ROW, c_step);
+}
+
+/* Fewer rows than their tiles have are summed apart. */
+TARGET_AMX static void some_rows_amx(const gemm_tile *t, int rows) {
+  enum { ROW = 2 * AMX_ROW };
+  _Alignas(64) float sums[AMX_TILE_ROWS][AMX_TILE_COLUMNS];
+  gemm_tile apart = *t;
+  apart.c = sums;
+  apart.from = sums;
+  apart.ldc = apart.from_step = AMX_TILE_COLUMNS;
+  for (int i = 0; i < rows; i++) memcpy(sums[i], (const float *)t->from + i * t->from_step, ROW);
+  memset(sums[rows], 0, (size_t)(AMX_TILE_ROWS - rows) * ROW);
+  __asm__ volatile("" ::: "memory"); /* as above */
+  if (rows > AMX_ROWS)
+    tiles_amx(2, &apart);
+  else
+    tiles_amx(1, &apart);
+  for (int i = 0; i < rows; i++) memcpy((float *)t->c + i * t->ldc, sums[i], ROW);
+}
+
+TARGET_AMX static void run_amx(const gemm_tile *t, int rows) {
+  if (rows == AMX_TILE_ROWS)
+    tiles_amx(2, t);
+  else if (rows == AMX_ROWS)
+    tiles_amx(1, t);
+  else
+    some_rows_amx(t, rows);
+}
+
+TARGET_AMX static void begin_amx(void) { amx_begin(); }
+TARGET_AMX static void end_amx(void) { amx_end(); }
+static const gemm_blocks blocks_amx = {
+    .rows = AMX_ROWS, .k = PAIRS_DEEP, .chain = AMX_CHAIN, .begin = begin_amx, .end = end_amx};
 #endif
 
 #if KERNEL_ARM
@@ -356,12 +463,23 @@ bool pairs_are_fast(void) { return cpu_has_avx512_bf16() || cpu_has_arm_bf16(); 
 /* As wide as the panels of floats. */
 gemm_kernel pairs_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16()) return (gemm_kernel){12, 32, run_bf16};
-  if (cpu_has_avx512()) return (gemm_kernel){PORTABLE_ROWS, 32, run_32};
-  if (cpu_has_avx2()) return (gemm_kernel){PORTABLE_ROWS, 16, run_16};
+  if (cpu_has_avx512_bf16()) return (gemm_kernel){.mr = 12, .nr = 32, .run = run_bf16};
+  if (cpu_has_avx512()) return (gemm_kernel){.mr = PORTABLE_ROWS, .nr = 32, .run = run_32};
+  if (cpu_has_avx2()) return (gemm_kernel){.mr = PORTABLE_ROWS, .nr = 16, .run = run_16};
 #endif
 #if KERNEL_ARM
-  if (cpu_has_arm_bf16()) return (gemm_kernel){MATRIX_ROWS, MATRIX_COLUMNS, run_arm_bf16};
+  if (cpu_has_arm_bf16())
+    return (gemm_kernel){.mr = MATRIX_ROWS, .nr = MATRIX_COLUMNS, .run = run_arm_bf16};
 #endif
-  return (gemm_kernel){PORTABLE_ROWS, 8, run_8};
+  return (gemm_kernel){.mr = PORTABLE_ROWS, .nr = 8, .run = run_8};
+}
+
+gemm_kernel pairs_kernel_for(int64_t m) {
+#if KERNEL_X86
+  enum { FEW_ROWS = 2 }; /* whose products take no longer without the other 14 of a tile */
+  if (cpu_has_amx() && m > FEW_ROWS)
+    return (gemm_kernel){.mr = AMX_TILE_ROWS, .nr = 32, .run = run_amx, .blocks = &blocks_amx};
+#endif
+  (void)m;
+  return pairs_kernel();
 }

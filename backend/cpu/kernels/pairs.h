@@ -26,13 +26,21 @@ typedef struct pairs_source {
 void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
                 int64_t width, uint32_t *to);
 
+/* The same in blocks (n / PAIRS_DEEP, width, PAIRS_DEEP) of neighbouring words, those behind the
+ * last as zeros. */
+enum { PAIRS_DEEP = 16 };
+void pairs_pack_blocks(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+                       int64_t width, uint32_t *to);
+
 /* In panels (pairs_of(k), columns) as gemm_pack_b's of F32, which gemm_b_panel finds with that many
  * k. */
 size_t pairs_b_bytes(const gemm_b *b);
 void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to /* (pairs_b_bytes) */);
 
-/* k counts words. */
+/* k counts words. The second, for m rows, has blocks where the processor multiplies them, which
+ * pairs_pack_blocks packs. */
 gemm_kernel pairs_kernel(void);
+gemm_kernel pairs_kernel_for(int64_t m);
 bool pairs_are_fast(void); /* by the processor's own instructions */
 
 #endif

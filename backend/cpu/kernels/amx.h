@@ -23,6 +23,9 @@ TARGET_AMX KERNEL_INLINE void amx_begin(void) {
   _tile_loadconfig(&whole);
 }
 TARGET_AMX KERNEL_INLINE void amx_end(void) { _tile_release(); }
+
+/* Before loads of what the same function has stored: they do not tell gcc that they read memory. */
+KERNEL_INLINE void amx_sees_memory(void) { __asm__ volatile("" ::: "memory"); }
 #endif
 
 #endif

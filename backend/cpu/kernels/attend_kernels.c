@@ -195,13 +195,20 @@ TARGET_AVX512 static int32_t largest_avx512(int64_t n, const float *x) { return 
 
 panel_kernels choose_panel_kernels(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16())
-    return (panel_kernels){multiply_avx512, multiply_pairs, soften_avx512, cap_avx512,
-                           largest_avx512};
-  if (cpu_has_avx512())
-    return (panel_kernels){multiply_avx512, NULL, soften_avx512, cap_avx512, largest_avx512};
+  panel_kernels k = {.multiply = multiply_avx512,
+                     .soften = soften_avx512,
+                     .cap = cap_avx512,
+                     .largest_bits = largest_avx512};
+  if (cpu_has_avx512_bf16()) k.multiply_pairs = multiply_pairs;
+  if (cpu_has_avx512()) return k;
   if (cpu_has_avx2())
-    return (panel_kernels){multiply_avx2, NULL, soften_avx2, cap_avx2, largest_avx2};
+    return (panel_kernels){.multiply = multiply_avx2,
+                           .soften = soften_avx2,
+                           .cap = cap_avx2,
+                           .largest_bits = largest_avx2};
 #endif
-  return (panel_kernels){multiply_portable, NULL, soften_portable, cap_portable, largest_portable};
+  return (panel_kernels){.multiply = multiply_portable,
+                         .soften = soften_portable,
+                         .cap = cap_portable,
+                         .largest_bits = largest_portable};
 }

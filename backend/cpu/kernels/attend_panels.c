@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/attend_amx.h"
 #include "backend/cpu/kernels/attend_kernels.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/features.h"
@@ -28,9 +29,12 @@ typedef struct plan {
   panel_kernels kernels;
   int64_t rows, panels; /* that share a head of k */
   int64_t panels_per_task, tasks_per_pair;
-  int64_t q_width, v_width; /* head_dim, v_dim, up to multiples of PANEL_TILE */
-  int64_t block;            /* keys, a multiple of PANEL_TILE */
   bool pairs;               /* products are of words of pairs.h */
+  const panel_tiles *tiles; /* which multiply these; NULL: none do */
+  int64_t tile;             /* rows that a product has a multiple of */
+  int64_t q_width, v_width; /* head_dim, v_dim, up to multiples of `tile` */
+  int64_t k_width;          /* of a key: head_dim, with tiles q_width */
+  int64_t block;            /* keys, a multiple of `tile` */
   int64_t n_tasks, work;    /* as run_slots wants them */
   size_t scratch_size;
 } plan;
@@ -53,11 +57,11 @@ typedef struct work {
   int64_t n, from, to; /* panels; keys that one of them may see */
   panel *panels;       /* (n) */
   float *scores;       /* (block, PANEL_LANES) */
-  float *keys;         /* (block, head_dim) */
+  float *keys;         /* (block, k_width) */
   float *values;       /* (block, v_width) */
   /* Words, with `pairs`: */
-  uint32_t *key_words;   /* (block, head_dim / 2) */
-  uint32_t *value_words; /* (block / 2, v_width) */
+  uint32_t *key_words;   /* (block, k_width / 2) */
+  uint32_t *value_words; /* (block / 2, v_width); with tiles (v_width, block / 2) */
   uint32_t *score_words; /* (block / 2, PANEL_LANES) */
   bool joined; /* the block's values are in value_words, too: there is none that BF16 has not */
   int64_t at, n_keys; /* the block's keys */
@@ -154,7 +158,8 @@ static void begin_panel(const plan *s, panel *t) {
   }
   if (s->pairs) {
     keep_finite(s, n * t->lanes, t->q);
-    join_rows(t->q, n, t->lanes, (uint32_t *)t->q);
+    memset(t->q + n * t->lanes, 0, (size_t)((s->k_width - n) * t->lanes) * sizeof(float));
+    join_rows(t->q, s->k_width, t->lanes, (uint32_t *)t->q);
   }
   memset(t->sums, 0, (size_t)(s->v_width * t->lanes) * sizeof(float));
   for (int l = 0; l < t->lanes; l++) {
@@ -201,14 +206,18 @@ static void fill_block(work *w, int64_t at) {
   const plan *s = w->s;
   w->at = at;
   w->n_keys = least(s->block, w->to - at);
-  const int64_t more = round_up(w->n_keys, PANEL_TILE) - w->n_keys;
-  fill_rows(&w->k, at, w->n_keys, more, s->p->sizes.head_dim, w->keys);
-  fill_rows(&w->v, at, w->n_keys, 0, s->v_width, w->values);
+  const int64_t all = round_up(w->n_keys, s->tile), more = all - w->n_keys;
+  fill_rows(&w->k, at, w->n_keys, more, s->k_width, w->keys);
+  fill_rows(&w->v, at, w->n_keys, more, s->v_width, w->values);
   if (!s->pairs) return;
-  keep_finite(s, w->n_keys * s->p->sizes.head_dim, w->keys);
-  pairs_round(w->keys, (w->n_keys + more) * s->p->sizes.head_dim / 2, w->key_words);
+  keep_finite(s, w->n_keys * s->k_width, w->keys);
+  pairs_round(w->keys, all * s->k_width / 2, w->key_words);
   w->joined = largest_bits(s, w->n_keys * s->v_width, w->values) < NOT_BF16;
-  if (w->joined) join_rows(w->values, w->n_keys, s->v_width, w->value_words);
+  if (!w->joined) return;
+  if (s->tiles)
+    s->tiles->join_columns(w->values, all, s->v_width, s->block / 2, w->value_words);
+  else
+    join_rows(w->values, w->n_keys, s->v_width, w->value_words);
 }
 
 /* Asks for rows [j, end). */
@@ -239,21 +248,24 @@ typedef struct span {
 
 static void multiply(const work *w, const panel *t, bool pairs, const panel_product *p) {
   const panel_kernels *kernels = &w->s->kernels;
-  (pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
+  if (pairs && w->s->tiles)
+    w->s->tiles->multiply(t->lanes, p);
+  else
+    (pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
 }
 
 /* Scores of the span's keys, from the first of a tile on. */
 static void score_keys(const work *w, const panel *t, span keys) {
   const bool pairs = w->s->pairs;
-  const int64_t size = w->s->p->sizes.head_dim / (pairs ? 2 : 1),
-                n = round_up(keys.to - keys.from, PANEL_TILE);
+  const int64_t size = w->s->k_width / (pairs ? 2 : 1), most = w->s->tiles ? size : BLOCK_SIZE,
+                n = round_up(keys.to - keys.from, w->s->tile);
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;
-  for (int64_t d = 0; d == 0 || d < size; d += BLOCK_SIZE)
+  for (int64_t d = 0; d == 0 || d < size; d += most)
     multiply(w, t, pairs,
              &(panel_product){
                  .rows = n,
-                 .k = least(BLOCK_SIZE, size - d),
+                 .k = least(most, size - d),
                  .a = (pairs ? (const float *)w->key_words : w->keys) + keys.from * size + d,
                  .a_row = size,
                  .a_k = 1,
@@ -313,34 +325,43 @@ static void sum_seen_values(const work *w, panel *t, span keys) {
 }
 
 static void sum_values(const work *w, panel *t, span keys) {
-  const bool pairs = w->joined;
   const int64_t width = w->s->v_width, n = keys.to - keys.from;
-  if (pairs) join_rows(w->scores, n, t->lanes, w->score_words);
-  multiply(w, t, pairs,
-           &(panel_product){.rows = width,
-                            .k = pairs ? pairs_of(n) : n,
-                            .a = pairs ? (const float *)w->value_words + keys.from / 2 * width
-                                       : w->values + keys.from * width,
-                            .a_row = 1,
-                            .a_k = width,
-                            .b = pairs ? (const float *)w->score_words : w->scores,
-                            .c = t->sums,
-                            .fade = t->state.fade});
+  panel_product p = {.rows = width,
+                     .k = w->joined ? pairs_of(n) : n,
+                     .a = w->values + keys.from * width,
+                     .a_row = 1,
+                     .a_k = width,
+                     .b = w->joined ? (const float *)w->score_words : w->scores,
+                     .c = t->sums,
+                     .fade = t->state.fade};
+  if (w->joined && w->s->tiles) {
+    p.k = round_up(n, w->s->tile) / 2;
+    p.a = (const float *)w->value_words + keys.from / 2;
+    p.a_row = w->s->block / 2;
+    p.a_k = 1;
+  } else if (w->joined) {
+    p.a = (const float *)w->value_words + keys.from / 2 * width;
+    join_rows(w->scores, n, t->lanes, w->score_words);
+  }
+  multiply(w, t, w->joined, &p);
 }
 
 static void attend_block(const work *w, panel *t) {
   const attention *p = w->s->p;
-  const panel_kernels *kernels = &w->s->kernels;
-  const span keys = {larger(t->from - w->at, 0) / PANEL_TILE * PANEL_TILE,
+  const plan *s = w->s;
+  const span keys = {larger(t->from - w->at, 0) / s->tile * s->tile,
                      least(t->to - w->at, w->n_keys)};
   const int64_t n = keys.to - keys.from;
   if (n <= 0) return;
   score_keys(w, t, keys);
-  if (p->softcap > 0) kernels->cap(n * t->lanes, (float)p->softcap, w->scores);
+  if (p->softcap > 0) s->kernels.cap(n * t->lanes, (float)p->softcap, w->scores);
   if (p->mask) mask_scores(w, t, keys);
   hide_scores(w, t, keys);
-  kernels->soften(t->lanes, n, w->scores, &t->state);
-  if (hides_infinite(w, t, keys))
+  if (s->tiles && w->joined)
+    s->tiles->soften(t->lanes, n, w->scores, w->score_words, &t->state);
+  else
+    s->kernels.soften(t->lanes, n, w->scores, &t->state);
+  if (!w->joined && hides_infinite(w, t, keys))
     sum_seen_values(w, t, keys);
   else
     sum_values(w, t, keys);
@@ -355,14 +376,14 @@ static size_t panel_bytes(const plan *s) {
 /* Of a block: scores, keys and values; words are half as many. Processors with and without them
  * take the same. */
 static size_t block_bytes(const plan *s) {
-  const int64_t n = s->block * (PANEL_LANES + s->p->sizes.head_dim + s->v_width);
+  const int64_t n = s->block * (PANEL_LANES + s->k_width + s->v_width);
   return (size_t)(s->p->rounds ? n + n / 2 : n) * sizeof(float);
 }
 
 static work begin_task(const plan *s, int64_t task, char *scratch) {
   const int64_t pair = task / s->tasks_per_pair,
                 first = task % s->tasks_per_pair * s->panels_per_task,
-                n = least(s->panels - first, s->panels_per_task), size = s->p->sizes.head_dim;
+                n = least(s->panels - first, s->panels_per_task), size = s->k_width;
   float *memory = (float *)(void *)(scratch + n * (int64_t)sizeof(panel));
   work w = {.s = s,
             .k = find_keys(s->p, pair),
@@ -392,11 +413,13 @@ static work begin_task(const plan *s, int64_t task, char *scratch) {
 static void attend_task(const void *user, int64_t task, char *scratch) {
   const plan *s = user;
   work w = begin_task(s, task, scratch);
+  if (s->tiles) s->tiles->begin();
   for (int64_t at = w.from / s->block * s->block; at < w.to; at += s->block) {
     fill_block(&w, at);
     ask_for_block(&w, at + s->block);
     for (int64_t i = 0; i < w.n; i++) attend_block(&w, &w.panels[i]);
   }
+  if (s->tiles) s->tiles->end();
   for (int64_t i = 0; i < w.n; i++) store_panel(s->p, &w.panels[i]);
 }
 
@@ -405,13 +428,14 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
 static plan make_plan(const kernel_context *ctx, const attention *p) {
   const attention_sizes *n = &p->sizes;
   const int64_t pairs = n->n_batch * n->n_kv;
-  plan s = {.p = p,
-            .kernels = choose_panel_kernels(),
-            .rows = n->share * n->n_queries,
-            .q_width = round_up(n->head_dim, PANEL_TILE),
-            .v_width = round_up(n->v_dim, PANEL_TILE),
-            .block = least(BLOCK_KEYS, round_up(n->n_keys, PANEL_TILE))};
+  plan s = {.p = p, .kernels = choose_panel_kernels(), .rows = n->share * n->n_queries};
   s.pairs = p->rounds && s.kernels.multiply_pairs;
+  s.tiles = s.pairs ? choose_panel_tiles() : NULL;
+  s.tile = s.tiles ? PANEL_PAIRS : PANEL_TILE;
+  s.q_width = round_up(n->head_dim, s.tile);
+  s.v_width = round_up(n->v_dim, s.tile);
+  s.k_width = s.tiles ? s.q_width : n->head_dim;
+  s.block = least(BLOCK_KEYS, round_up(n->n_keys, s.tile));
   s.panels = (s.rows + PANEL_LANES - 1) / PANEL_LANES;
   const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&s), 1),
                 each = least(larger(pairs * s.panels / larger(ctx->n_threads, 1), 1), most);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/amx.h"
-#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/pairs_vectors.h"
 #include "backend/cpu/kernels/vec4.h"
 
 /* ---------------------------------------------------------------- packing */
@@ -33,14 +33,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_some(const float *even, const float *
   const __mmask16 some = (__mmask16)bits_between(0, n);
   const __m512 low = _mm512_maskz_loadu_ps(some, even + i),
                high = odd ? _mm512_maskz_loadu_ps(some, odd + i) : _mm512_setzero_ps();
-  const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
-  _mm512_mask_storeu_epi32(to + i, some, _mm512_permutexvar_epi16(order, both));
-}
-
-TARGET_AVX512_BF16 KERNEL_INLINE __m512i join_order(void) {
-  static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return _mm512_loadu_si512(turns);
+  _mm512_mask_storeu_epi32(to + i, some, join_avx512(low, high, order));
 }
 
 TARGET_AVX512_BF16 static void join_bf16(const float *even, const float *odd, int64_t n,
@@ -287,7 +280,7 @@ TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char 
   _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW];
   memset(rest, 0, sizeof rest);
   memcpy(rest, b, (size_t)n * 2 * AMX_ROW);
-  __asm__ volatile("" ::: "memory"); /* loads of tiles do not tell gcc what they read */
+  amx_sees_memory();
   add_amx(tiles, a, rest);
 }
 
@@ -326,7 +319,7 @@ TARGET_AMX static void some_rows_amx(const gemm_tile *t, int rows) {
   apart.ldc = apart.from_step = AMX_TILE_COLUMNS;
   for (int i = 0; i < rows; i++) memcpy(sums[i], (const float *)t->from + i * t->from_step, ROW);
   memset(sums[rows], 0, (size_t)(AMX_TILE_ROWS - rows) * ROW);
-  __asm__ volatile("" ::: "memory"); /* as above */
+  amx_sees_memory();
   if (rows > AMX_ROWS)
     tiles_amx(2, &apart);
   else

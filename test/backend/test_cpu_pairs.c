@@ -11,6 +11,7 @@
 enum { MOST_ROWS = 61, MOST_COLUMNS = 67, MOST_K = 523 };
 
 static float a[MOST_ROWS * MOST_K], b[MOST_COLUMNS * MOST_K]; /* room for any type */
+static float bias[MOST_COLUMNS];
 
 static float rounded(dtype t, const void *data, int64_t i) {
   float x;
@@ -31,7 +32,7 @@ static void fill(dtype t, void *data, int64_t n) {
 static void compare(const matmul_args *p, const float *got) {
   for (int64_t row = 0; row < p->m; row++)
     for (int64_t column = 0; column < p->n; column++) {
-      double want = 0, size = 0;
+      double want = p->bias ? (double)bias[column] : 0, size = fabs(want);
       for (int64_t k = 0; k < p->k; k++) {
         double x = rounded(p->type, p->a, row * p->a_m + k * p->a_k),
                y = rounded(p->b_type, p->b, column * p->b_n + k * p->b_k);
@@ -89,7 +90,7 @@ static const dtype types[] = {DTYPE_F16, DTYPE_BF16};
 
 static void test_sums(void **state) {
   (void)state;
-  static const int64_t rows[] = {1, 2, 3, 8, 12, 13, 28, MOST_ROWS},
+  static const int64_t rows[] = {1, 2, 3, 16, 12, 13, 48, MOST_ROWS},
                        columns[] = {1, 8, 31, 32, 33, MOST_COLUMNS},
                        depths[] = {1, 2, 65, 128, 257, MOST_K};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
@@ -102,6 +103,12 @@ static void test_sums(void **state) {
         p.a_m = p.b_n = 1;
         p.a_k = p.m;
         p.b_k = p.n;
+      }
+      if (i % 5 == 2) {
+        fill(DTYPE_F32, bias, p.n);
+        p.bias = bias;
+        p.bias_n = 1;
+        p.beta = 1;
       }
       check(p);
     }

@@ -406,7 +406,7 @@ static work begin_task(const plan *s, int64_t task, char *scratch) {
   w.values = w.keys + s->block * size;
   w.key_words = (uint32_t *)(w.values + s->block * s->v_width);
   w.value_words = w.key_words + s->block * size / 2;
-  w.score_words = w.value_words + s->block / 2 * s->v_width;
+  w.score_words = s->tiles ? (uint32_t *)w.scores : w.value_words + s->block / 2 * s->v_width;
   return w;
 }
 

@@ -251,14 +251,14 @@ TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
 
 /* ---------------------------------------------------------------- AMX */
 
-/* Of a row of c, its tiles 0 to 3 are sums (2, 2), 4 and 5 of a, 6 and 7 of b. An element is the
- * sum of 16 products of even k, and 16 of odd ones, each in f32, added for each 32 k: of k products
- * at most k / 32 + 17 roundings in a row, where chains of GEMM_BLOCK_K words have 128 and those
- * that add them up. */
+/* Tiles 0 to 3 are sums (2, 2), 4 and 5 of a, 6 and 7 of b. An element is a sum of 16 products of
+ * even k and one of 16 of odd ones, each in f32, which are added for each 32 k: of k products at
+ * most k / 32 + 17 roundings follow one another, where chains of GEMM_BLOCK_K words have 128 and
+ * those that add them up. */
 enum {
   AMX_TILE_ROWS = 2 * AMX_ROWS,
   AMX_TILE_COLUMNS = 2 * AMX_WORDS,
-  AMX_CHAIN = 1024, /* words: a panel of b and a strip of a in the second-level cache */
+  AMX_CHAIN = 256, /* words: of a panel of b they stay in the first-level cache */
   AMX_ROW = AMX_WORDS * 4
 };
 
@@ -284,6 +284,14 @@ TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char 
   add_amx(tiles, a, rest);
 }
 
+/* Two rows of c, which will be stored. */
+KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
+  for (int i = 0; i < 2; i++) {
+    __builtin_prefetch(c + i * step, 1, 3);
+    __builtin_prefetch(c + i * step + AMX_ROW, 1, 3);
+  }
+}
+
 /* All rows of the tiles. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *t) {
   const int64_t from_step = t->from_step * 4, c_step = t->ldc * 4,
@@ -299,6 +307,8 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *t) {
   int64_t k = 0;
   for (; k + PAIRS_DEEP <= t->k; k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW) {
     ask_for_bytes(t->next + k * t->next_step, PAIRS_DEEP * t->next_step);
+    if (k < tiles * AMX_ROWS * (PAIRS_DEEP / 2))
+      ask_for_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
     add_amx(tiles, a, b);
   }
   if (k < t->k) add_rest_amx(tiles, a, b, t->k - k);

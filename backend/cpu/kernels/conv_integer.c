@@ -42,6 +42,7 @@ typedef struct integer_conv {
   int64_t tiles, blocks, block; /* of positions; of outputs, so many each */
   bool from_x, by_group;        /* planes: x itself; laid out by each task */
   int32_t *begin;               /* (groups * outputs): what sums begin with */
+  unsigned char *rest;          /* (groups * outputs, step): what steps leave of k */
   const int64_t *tap_at;        /* (taps): from a position to what the tap sees */
   unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
 } integer_conv;
@@ -52,7 +53,7 @@ static int shift_of(const integer_conv *a) {
   return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-static int64_t word_count(const integer_conv *a) { return (a->k + 3) / 4; }
+static int64_t word_count(const integer_conv *a) { return integer_words(&a->kernel, a->k); }
 
 /* ---------------------------------------------------------------- planes */
 
@@ -211,17 +212,6 @@ static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-static void find_rows(const integer_conv *a, int64_t output, int rows, weight_rows *w) {
-  w->first = (const unsigned char *)a->p->weight + output * a->k;
-  w->stride = a->k;
-  w->n = a->k / 4;
-  w->has_rest = a->k % 4 != 0;
-  for (int r = 0; r < rows && w->has_rest; r++) {
-    w->rest[r] = 0;
-    memcpy(&w->rest[r], w->first + r * a->k + 4 * w->n, (size_t)(a->k % 4));
-  }
-}
-
 static void decode_tile(const conv_integer_args *p, const unsigned char *codes, float *out) {
   const bool is_signed = p->codes.type == DTYPE_I8;
   for (int i = 0; i < TILE; i++) {
@@ -296,12 +286,11 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
   const int cells = cells_of(runs, n_runs);
   const conv_args *p = a->p;
-  weight_rows w = {0};
-  for (int64_t o = output; o < last; o += ROWS) {
-    int32_t sums[ROWS * TILE];
-    int rows = last - o < ROWS ? (int)(last - o) : ROWS;
+  for (int64_t o = output; o < last; o += a->kernel.rows) {
+    _Alignas(64) int32_t sums[ROWS * TILE];
+    const int rows = (int)least(a->kernel.rows, last - o);
+    const weight_rows w = integer_weight(&a->kernel, p->weight, a->rest, a->k, o);
     const int64_t at = (image * p->groups * p->outputs + o) * a->cells;
-    find_rows(a, o, rows, &w);
     ask_for_tile(a, rows, at, runs);
     a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
     store_tile(a, o, rows, at, sums, runs, n_runs);
@@ -317,8 +306,10 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
           last = first + a->block < p->outputs ? first + a->block : p->outputs;
   if (n_runs == 0) return;
   pack_tile(a, s, tile * TILE, patches);
+  if (a->kernel.begin) a->kernel.begin();
   multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
                 n_runs);
+  if (a->kernel.end) a->kernel.end();
 }
 
 /* One tile of a block of a group of an image. */
@@ -406,16 +397,22 @@ static size_t task_bytes(const integer_conv *a) {
   return a->by_group ? plus_product(patches + TILE, a->p->channels, a->plane) : patches;
 }
 
-/* The parts of scratch memory, one behind the other: begin, tap_at, planes, what tasks have. */
+/* The parts of scratch memory, one behind the other: begin, rest, tap_at, planes, what tasks have.
+ */
 typedef struct parts {
-  size_t taps, planes, tasks, all;
+  size_t rest, taps, planes, tasks, all;
 } parts;
+
+static int64_t rest_step(const integer_conv *a) {
+  return a->k % a->kernel.step ? a->kernel.step : 0;
+}
 
 static parts find_parts(const kernel_context *ctx, const integer_conv *a) {
   const conv_args *p = a->p;
   int64_t planes = a->from_x || a->by_group ? 0 : a->plane;
   parts s;
-  s.taps = kernel_scratch_size(plus_product(0, p->groups * p->outputs, sizeof(int32_t)));
+  s.rest = kernel_scratch_size(plus_product(0, p->groups * p->outputs, sizeof(int32_t)));
+  s.taps = kernel_scratch_size(plus_product(s.rest, p->groups * p->outputs, rest_step(a)));
   s.planes = kernel_scratch_size(plus_product(s.taps, a->taps, sizeof(int64_t)));
   s.tasks = kernel_scratch_size(
       plus_product(s.planes + (planes ? TILE : 0), p->images * p->groups * p->channels, planes));
@@ -428,7 +425,7 @@ static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) 
   return a.tiles ? find_parts(ctx, &a).all : 0;
 }
 
-/* The bias, and what makes up for bytes that are 128 more or less. */
+/* The bias, and what makes up for bytes that are 128 more or less; what steps leave. */
 static void find_begin(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *a = ctx;
   const conv_args *p = a->p;
@@ -438,6 +435,8 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
     int32_t sum = 0;
     for (int64_t k = 0; k < a->k && shift; k++) sum += weight[o * a->k + k];
     a->begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * shift * sum;
+    if (rest_step(a))
+      integer_rest(&a->kernel, weight + o * a->k, a->k, a->rest + o * a->kernel.step);
   }
 }
 
@@ -452,6 +451,7 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   int64_t *tap_at = (int64_t *)(void *)(memory + s.taps);
   find_taps(&a, tap_at);
   a.begin = (int32_t *)(void *)memory;
+  a.rest = (unsigned char *)memory + s.rest;
   a.tap_at = tap_at;
   a.planes = (unsigned char *)memory + s.planes;
   ctx->parallel_for(ctx->pool, p->groups * p->outputs, BYTES_PER_TASK / (a.k + 1) + 1, find_begin,

@@ -11,7 +11,6 @@
 enum {
   TILE = INTEGER_TILE,
   COLUMNS = INTEGER_COLUMNS,
-  ROWS = INTEGER_ROWS,
   LEAST_BLOCK = 4 * COLUMNS, /* columns of a task, for which its rows are packed */
   TASKS = 4                  /* of a thread, at least, so that all end at about the same time */
 };
@@ -23,6 +22,7 @@ typedef struct product {
   integer_rows rows;
   int64_t tiles, blocks, block; /* of rows; of columns, so many each */
   int32_t *begin;               /* (n): what sums begin with */
+  unsigned char *rest;          /* (n, step): what steps leave of k */
 } product;
 
 /* 1, -1: bytes of words are 128 more, less than a's. */
@@ -31,21 +31,11 @@ static int shift_of(const product *a) {
   return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-static weight_rows find_rows(const matmul_integer_args *p, int64_t column, int rows) {
-  weight_rows w = {.first = (const unsigned char *)p->b + column * p->k,
-                   .stride = p->k,
-                   .n = p->k / 4,
-                   .has_rest = p->k % 4 != 0};
-  for (int r = 0; r < rows && w.has_rest; r++)
-    memcpy(&w.rest[r], w.first + r * p->k + 4 * w.n, (size_t)(p->k % 4));
-  return w;
-}
-
 static void multiply_columns(const product *a, const out_tile *t, const uint32_t *words) {
-  int32_t sums[COLUMNS * TILE];
-  for (int c = 0; c < t->columns; c += ROWS) {
-    const int n = t->columns - c < ROWS ? t->columns - c : ROWS;
-    const weight_rows w = find_rows(a->p, t->column + c, n);
+  _Alignas(64) int32_t sums[COLUMNS * TILE];
+  for (int c = 0; c < t->columns; c += a->kernel.rows) {
+    const int n = (int)least(a->kernel.rows, t->columns - c);
+    const weight_rows w = integer_weight(&a->kernel, a->p->b, a->rest, a->p->k, t->column + c);
     a->kernel.multiply(n, t->rows, &w, words, a->begin + t->column + c, sums + c * TILE);
   }
   a->rows.store(a->p, t, sums);
@@ -60,10 +50,12 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   t.rows = (int)least(TILE, p->m - t.row);
   a->rows.pack((const unsigned char *)p->a + t.row * p->k, p->k, t.rows,
                shift_of(a) ? 0x80808080 : 0, words);
+  if (a->kernel.begin) a->kernel.begin();
   for (t.column = first; t.column < last; t.column += COLUMNS) {
     t.columns = (int)least(COLUMNS, last - t.column);
     multiply_columns(a, &t, words);
   }
+  if (a->kernel.end) a->kernel.end();
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -89,9 +81,14 @@ static size_t bytes_of(int64_t n, size_t size) {
 static size_t begin_bytes(const product *a) {
   return kernel_scratch_size(bytes_of(a->p->n, sizeof(int32_t)));
 }
-static size_t task_bytes(const product *a) {
-  return bytes_of(ceil_div(a->p->k, 4), TILE * sizeof(uint32_t));
+static int64_t rest_step(const product *a) { return a->p->k % a->kernel.step ? a->kernel.step : 0; }
+static size_t rest_bytes(const product *a) {
+  return kernel_scratch_size(bytes_of(a->p->n, (size_t)rest_step(a)));
 }
+static size_t task_bytes(const product *a) {
+  return bytes_of(integer_words(&a->kernel, a->p->k), TILE * sizeof(uint32_t));
+}
+static size_t fixed_bytes(const product *a) { return begin_bytes(a) + rest_bytes(a); }
 
 static int64_t work_of(const product *a) {
   const double work = (double)a->p->m * (double)a->p->n * (double)a->p->k;
@@ -101,7 +98,7 @@ static int64_t work_of(const product *a) {
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
   const product a = make_product(ctx, args);
   return a.tiles
-             ? begin_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
+             ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
              : 0;
 }
 
@@ -113,6 +110,7 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
     int32_t sum = 0;
     for (int64_t k = 0; k < p->k && shift; k++) sum += p->b[n * p->k + k];
     a->begin[n] = (int32_t)((p->bias ? (uint32_t)p->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
+    if (rest_step(a)) integer_rest(&a->kernel, p->b + n * p->k, p->k, a->rest + n * a->kernel.step);
   }
 }
 
@@ -122,11 +120,12 @@ static bool matmul_integer(const kernel_context *ctx, const void *args) {
   char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));
   if (!memory) return false;
   a.begin = (int32_t *)(void *)memory;
+  a.rest = (unsigned char *)memory + begin_bytes(&a);
   ctx->parallel_for(ctx->pool, a.p->n,
                     shift_of(&a) ? BYTES_PER_TASK / (a.p->k + 1) + 1 : BYTES_PER_TASK, find_begin,
                     &a);
   run_slots_in(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a), run_task, &a,
-               memory + begin_bytes(&a));
+               memory + fixed_bytes(&a));
   return true;
 }
 

@@ -211,6 +211,10 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   for (int64_t i = 0; i < w->n + w->has_rest; i++, patches += AMX_WORDS * TILE) {
     const unsigned char *weight = i < w->n ? w->first + i * AMX_STEP : w->rest;
     int64_t stride = i < w->n ? w->stride : AMX_STEP;
+    /* Of the rows behind these the same step. */
+#pragma GCC unroll 16
+    for (int r = 0; r < AMX_ROWS; r++)
+      ask_for(w->first + (AMX_ROWS + r) * w->stride, (int)i * AMX_STEP);
     if (!is_whole) copy_few_rows(rows, weight, stride, few), weight = few, stride = AMX_STEP;
     add_step_amx(tiles, weight, stride, patches);
   }

@@ -454,7 +454,8 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   a.rest = (unsigned char *)memory + s.rest;
   a.tap_at = tap_at;
   a.planes = (unsigned char *)memory + s.planes;
-  ctx->parallel_for(ctx->pool, p->groups * p->outputs, BYTES_PER_TASK / (a.k + 1) + 1, find_begin,
+  ctx->parallel_for(ctx->pool, p->groups * p->outputs,
+                    BYTES_PER_TASK / ((shift_of(&a) ? a.k : rest_step(&a)) + 1) + 1, find_begin,
                     &a);
   if (!a.from_x && !a.by_group)
     ctx->parallel_for(ctx->pool, p->images * p->groups * p->channels,

@@ -15,7 +15,7 @@ enum {
   MOST_STRIDE = LOADED / LANE_BYTES,
   MOST_ROWS = 16,
   MOST_WORDS = 4, /* of a row of taps */
-  OUTPUTS_PER_TASK = 32 * 1024
+  OUTPUTS_PER_TASK = 4 * 1024
 };
 
 bool depthwise_integer_fits(const conv_integer_args *args) {

@@ -21,6 +21,7 @@ enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
   LEAST_BLOCK = 64,        /* outputs of a task at least, where there are few tiles */
+  SHARES = 12,             /* of all tiles a thread has so many or more, if there are */
   CACHED_BYTES = 32 * 1024 /* planes of a group that a task lays out for itself */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
@@ -39,7 +40,8 @@ typedef struct integer_conv {
   plane_dim d[CONV_DIMS];
   int64_t plane;                /* bytes of all phases of a channel */
   int64_t positions;            /* that have cells; those of an image's planes */
-  int64_t tiles, blocks, block; /* of positions; of outputs, so many each */
+  int64_t tiles, shares, share; /* of positions; of tiles, so many each */
+  int64_t blocks, block;        /* of outputs, so many each */
   bool from_x, by_group;        /* planes: x itself; laid out by each task */
   int32_t *begin;               /* (groups * outputs): what sums begin with */
   unsigned char *rest;          /* (groups * outputs, step): what steps leave of k */
@@ -289,11 +291,14 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
   for (int64_t o = output; o < last; o += a->kernel.rows) {
     _Alignas(64) int32_t sums[ROWS * TILE];
     const int rows = (int)least(a->kernel.rows, last - o);
-    const weight_rows w = integer_weight(&a->kernel, p->weight, a->rest, a->k, o);
+    /* Those before them once more, where that is faster. */
+    const int64_t from =
+        a->kernel.fills && last - output >= a->kernel.rows ? least(o, last - a->kernel.rows) : o;
+    const weight_rows w = integer_weight(&a->kernel, p->weight, a->rest, a->k, from);
     const int64_t at = (image * p->groups * p->outputs + o) * a->cells;
     ask_for_tile(a, rows, at, runs);
-    a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
-    store_tile(a, o, rows, at, sums, runs, n_runs);
+    a->kernel.multiply((int)(o - from) + rows, cells, &w, patches, a->begin + from, sums);
+    store_tile(a, o, rows, at, sums + (o - from) * TILE, runs, n_runs);
   }
 }
 
@@ -306,22 +311,31 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
           last = first + a->block < p->outputs ? first + a->block : p->outputs;
   if (n_runs == 0) return;
   pack_tile(a, s, tile * TILE, patches);
-  if (a->kernel.begin) a->kernel.begin();
   multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
                 n_runs);
+}
+
+/* Tiles [first, last) of a block of a group of an image. */
+static void run_tiles(const integer_conv *a, int64_t plane, int64_t block, int64_t first,
+                      int64_t last, const source *s, uint32_t *patches) {
+  const int64_t groups = a->p->groups;
+  if (a->kernel.begin) a->kernel.begin();
+  for (int64_t tile = first; tile < last; tile++)
+    run_tile(a, plane / groups, plane % groups, block, tile, s, patches);
   if (a->kernel.end) a->kernel.end();
 }
 
-/* One tile of a block of a group of an image. */
+/* Some tiles of a block of a group of an image. */
 static void run_task(const void *user, int64_t task, char *scratch) {
   const integer_conv *a = user;
   const conv_args *p = a->p;
-  int64_t tile = task % a->tiles, block = task / a->tiles % a->blocks,
-          plane = task / a->tiles / a->blocks, size = a->from_x ? in_size(p) : a->plane;
+  int64_t first = task % a->shares * a->share, block = task / a->shares % a->blocks,
+          plane = task / a->shares / a->blocks, size = a->from_x ? in_size(p) : a->plane;
   const unsigned char *planes = a->from_x ? p->x : a->planes;
   const source s = {.planes = planes + plane * p->channels * size,
                     .there = a->from_x ? size : INT64_MAX};
-  run_tile(a, plane / p->groups, plane % p->groups, block, tile, &s, (uint32_t *)(void *)scratch);
+  run_tiles(a, plane, block, first, least(first + a->share, a->tiles), &s,
+            (uint32_t *)(void *)scratch);
 }
 
 /* All of a group of an image, whose planes stay in the first cache. */
@@ -332,8 +346,7 @@ static void run_group(const void *user, int64_t task, char *scratch) {
   unsigned char *planes = (unsigned char *)(patches + word_count(a) * TILE);
   const source s = {.planes = planes, .there = INT64_MAX};
   lay_out(a, task * p->channels, p->channels, planes);
-  for (int64_t tile = 0; tile < a->tiles; tile++)
-    run_tile(a, task / p->groups, task % p->groups, 0, tile, &s, patches);
+  run_tiles(a, task, 0, 0, a->tiles, &s, patches);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -358,10 +371,10 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
   integer_conv a = {.p = p,
                     .args = args,
                     .padding_value = args->padding_value & 255,
-                    .kernel = choose_integer_kernel(),
                     .taps = kernel_size(p),
                     .cells = out_size(p)};
   a.k = p->channels * a.taps;
+  a.kernel = choose_integer_kernel(a.k);
   if (p->images * p->groups * p->outputs * a.cells == 0 || depthwise_integer_fits(args)) return a;
   describe_planes(&a);
   a.tiles = ceil_div(a.positions, TILE);
@@ -370,12 +383,15 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
           wanted = a.by_group ? 1 : 2 * (int64_t)ctx->n_threads / tasks;
   a.block = round_up(wanted > 1 ? ceil_div(p->outputs, wanted) : p->outputs, LEAST_BLOCK);
   a.blocks = ceil_div(p->outputs, a.block);
+  a.share = at_least(tasks / (SHARES * (int64_t)ctx->n_threads), 1);
+  if (a.share > a.tiles) a.share = a.tiles;
+  a.shares = ceil_div(a.tiles, a.share);
   return a;
 }
 
 static int64_t task_count(const integer_conv *a) {
   int64_t groups = a->p->images * a->p->groups;
-  return a->by_group ? groups : groups * a->blocks * a->tiles;
+  return a->by_group ? groups : groups * a->blocks * a->shares;
 }
 
 static int64_t work_of(const integer_conv *a) {

@@ -163,7 +163,11 @@ static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_r
 
 /* A tile of weights has 64 bytes of 16 rows: a step. The first of AMX's registers hold sums of 16
  * cells each, then come one of weights and two of patches. */
-enum { AMX_STEP = AMX_WORDS * 4, AMX_CELLS = 16, AMX_SUMS = TILE / AMX_CELLS };
+enum {
+  AMX_STEP = AMX_WORDS * 4,
+  AMX_CELLS = 16,
+  LEAST_AMX_K = 20 /* of as little, tiles take longer than words (Sapphire Rapids, 16: 1.15) */
+};
 
 /* Of `rows` rows those that are, zeros behind them. */
 KERNEL_INLINE TARGET_AMX void copy_few_rows(int rows, const unsigned char *from, int64_t stride,
@@ -465,12 +469,13 @@ static const integer_kernel amx = {.multiply = multiply_amx,
                                    .begin = begin_amx,
                                    .end = end_amx,
                                    .rows = AMX_ROWS,
+                                   .fills = true,
                                    .step = AMX_STEP};
 #endif
 
-integer_kernel choose_integer_kernel(void) {
+integer_kernel choose_integer_kernel(int64_t k) {
 #if KERNEL_X86
-  if (cpu_has_amx()) return amx;
+  if (cpu_has_amx() && k >= LEAST_AMX_K) return amx;
   if (cpu_has_avx512_vnni()) return vnni;
   if (cpu_has_avx2()) return with_multiply(multiply_avx2, false);
 #endif
@@ -478,5 +483,6 @@ integer_kernel choose_integer_kernel(void) {
   if (cpu_has_i8mm()) return with_multiply(multiply_i8mm, true);
   if (cpu_has_dotprod()) return with_multiply(multiply_dotprod, true);
 #endif
+  (void)k;
   return portable;
 }

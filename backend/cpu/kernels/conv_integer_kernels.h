@@ -47,10 +47,11 @@ typedef struct integer_kernel {
   /* Around all that one task multiplies; NULL: nothing. */
   void (*begin)(void), (*end)(void);
   bool is_signed; /* bytes of patches */
+  bool fills;     /* fewer outputs than `rows` take longer than so many */
   int rows, step; /* outputs at a time; bytes of k, of which patches have whole steps, any value
                      behind the last byte */
 } integer_kernel;
-integer_kernel choose_integer_kernel(void);
+integer_kernel choose_integer_kernel(int64_t k /* elements of a row of the weight */);
 
 /* Words of patches of k bytes. */
 static inline int64_t integer_words(const integer_kernel *kernel, int64_t k) {

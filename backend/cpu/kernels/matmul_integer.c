@@ -79,7 +79,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
 /* ---------------------------------------------------------------- the kernel */
 
 static product make_product(const kernel_context *ctx, const matmul_integer_args *p) {
-  product a = {.p = p, .kernel = choose_integer_kernel(), .rows = choose_integer_rows()};
+  product a = {.p = p, .kernel = choose_integer_kernel(p->k), .rows = choose_integer_rows()};
   if (p->m == 0 || p->n == 0) return a;
   a.tiles = ceil_div(p->m, TILES * TILE);
   const int64_t wanted = ceil_div(TASKS * (int64_t)ctx->n_threads, a.tiles);

@@ -21,6 +21,7 @@ enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
   LEAST_BLOCK = 64,        /* outputs of a task at least, where there are few tiles */
+  SHARES = 12,             /* of all tiles a thread has so many or more, if there are */
   CACHED_BYTES = 32 * 1024 /* planes of a group that a task lays out for itself */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
@@ -39,9 +40,11 @@ typedef struct integer_conv {
   plane_dim d[CONV_DIMS];
   int64_t plane;                /* bytes of all phases of a channel */
   int64_t positions;            /* that have cells; those of an image's planes */
-  int64_t tiles, blocks, block; /* of positions; of outputs, so many each */
+  int64_t tiles, shares, share; /* of positions; of tiles, so many each */
+  int64_t blocks, block;        /* of outputs, so many each */
   bool from_x, by_group;        /* planes: x itself; laid out by each task */
   int32_t *begin;               /* (groups * outputs): what sums begin with */
+  unsigned char *rest;          /* (groups * outputs, step): what steps leave of k */
   const int64_t *tap_at;        /* (taps): from a position to what the tap sees */
   unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
 } integer_conv;
@@ -52,7 +55,7 @@ static int shift_of(const integer_conv *a) {
   return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-static int64_t word_count(const integer_conv *a) { return (a->k + 3) / 4; }
+static int64_t word_count(const integer_conv *a) { return integer_words(&a->kernel, a->k); }
 
 /* ---------------------------------------------------------------- planes */
 
@@ -211,17 +214,6 @@ static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-static void find_rows(const integer_conv *a, int64_t output, int rows, weight_rows *w) {
-  w->first = (const unsigned char *)a->p->weight + output * a->k;
-  w->stride = a->k;
-  w->n = a->k / 4;
-  w->has_rest = a->k % 4 != 0;
-  for (int r = 0; r < rows && w->has_rest; r++) {
-    w->rest[r] = 0;
-    memcpy(&w->rest[r], w->first + r * a->k + 4 * w->n, (size_t)(a->k % 4));
-  }
-}
-
 static void decode_tile(const conv_integer_args *p, const unsigned char *codes, float *out) {
   const bool is_signed = p->codes.type == DTYPE_I8;
   for (int i = 0; i < TILE; i++) {
@@ -296,15 +288,17 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
   const int cells = cells_of(runs, n_runs);
   const conv_args *p = a->p;
-  weight_rows w = {0};
-  for (int64_t o = output; o < last; o += ROWS) {
-    int32_t sums[ROWS * TILE];
-    int rows = last - o < ROWS ? (int)(last - o) : ROWS;
+  for (int64_t o = output; o < last; o += a->kernel.rows) {
+    _Alignas(64) int32_t sums[ROWS * TILE];
+    const int rows = (int)least(a->kernel.rows, last - o);
+    /* Those before them once more, where that is faster. */
+    const int64_t from =
+        a->kernel.fills && last - output >= a->kernel.rows ? least(o, last - a->kernel.rows) : o;
+    const weight_rows w = integer_weight(&a->kernel, p->weight, a->rest, a->k, from);
     const int64_t at = (image * p->groups * p->outputs + o) * a->cells;
-    find_rows(a, o, rows, &w);
     ask_for_tile(a, rows, at, runs);
-    a->kernel.multiply(rows, cells, &w, patches, a->begin + o, sums);
-    store_tile(a, o, rows, at, sums, runs, n_runs);
+    a->kernel.multiply((int)(o - from) + rows, cells, &w, patches, a->begin + from, sums);
+    store_tile(a, o, rows, at, sums + (o - from) * TILE, runs, n_runs);
   }
 }
 
@@ -321,16 +315,27 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
                 n_runs);
 }
 
-/* One tile of a block of a group of an image. */
+/* Tiles [first, last) of a block of a group of an image. */
+static void run_tiles(const integer_conv *a, int64_t plane, int64_t block, int64_t first,
+                      int64_t last, const source *s, uint32_t *patches) {
+  const int64_t groups = a->p->groups;
+  if (a->kernel.begin) a->kernel.begin();
+  for (int64_t tile = first; tile < last; tile++)
+    run_tile(a, plane / groups, plane % groups, block, tile, s, patches);
+  if (a->kernel.end) a->kernel.end();
+}
+
+/* Some tiles of a block of a group of an image. */
 static void run_task(const void *user, int64_t task, char *scratch) {
   const integer_conv *a = user;
   const conv_args *p = a->p;
-  int64_t tile = task % a->tiles, block = task / a->tiles % a->blocks,
-          plane = task / a->tiles / a->blocks, size = a->from_x ? in_size(p) : a->plane;
+  int64_t first = task % a->shares * a->share, block = task / a->shares % a->blocks,
+          plane = task / a->shares / a->blocks, size = a->from_x ? in_size(p) : a->plane;
   const unsigned char *planes = a->from_x ? p->x : a->planes;
   const source s = {.planes = planes + plane * p->channels * size,
                     .there = a->from_x ? size : INT64_MAX};
-  run_tile(a, plane / p->groups, plane % p->groups, block, tile, &s, (uint32_t *)(void *)scratch);
+  run_tiles(a, plane, block, first, least(first + a->share, a->tiles), &s,
+            (uint32_t *)(void *)scratch);
 }
 
 /* All of a group of an image, whose planes stay in the first cache. */
@@ -341,8 +346,7 @@ static void run_group(const void *user, int64_t task, char *scratch) {
   unsigned char *planes = (unsigned char *)(patches + word_count(a) * TILE);
   const source s = {.planes = planes, .there = INT64_MAX};
   lay_out(a, task * p->channels, p->channels, planes);
-  for (int64_t tile = 0; tile < a->tiles; tile++)
-    run_tile(a, task / p->groups, task % p->groups, 0, tile, &s, patches);
+  run_tiles(a, task, 0, 0, a->tiles, &s, patches);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -367,10 +371,10 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
   integer_conv a = {.p = p,
                     .args = args,
                     .padding_value = args->padding_value & 255,
-                    .kernel = choose_integer_kernel(),
                     .taps = kernel_size(p),
                     .cells = out_size(p)};
   a.k = p->channels * a.taps;
+  a.kernel = choose_integer_kernel(a.k);
   if (p->images * p->groups * p->outputs * a.cells == 0 || depthwise_integer_fits(args)) return a;
   describe_planes(&a);
   a.tiles = ceil_div(a.positions, TILE);
@@ -379,12 +383,15 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
           wanted = a.by_group ? 1 : 2 * (int64_t)ctx->n_threads / tasks;
   a.block = round_up(wanted > 1 ? ceil_div(p->outputs, wanted) : p->outputs, LEAST_BLOCK);
   a.blocks = ceil_div(p->outputs, a.block);
+  a.share = at_least(tasks / (SHARES * (int64_t)ctx->n_threads), 1);
+  if (a.share > a.tiles) a.share = a.tiles;
+  a.shares = ceil_div(a.tiles, a.share);
   return a;
 }
 
 static int64_t task_count(const integer_conv *a) {
   int64_t groups = a->p->images * a->p->groups;
-  return a->by_group ? groups : groups * a->blocks * a->tiles;
+  return a->by_group ? groups : groups * a->blocks * a->shares;
 }
 
 static int64_t work_of(const integer_conv *a) {
@@ -406,16 +413,22 @@ static size_t task_bytes(const integer_conv *a) {
   return a->by_group ? plus_product(patches + TILE, a->p->channels, a->plane) : patches;
 }
 
-/* The parts of scratch memory, one behind the other: begin, tap_at, planes, what tasks have. */
+/* The parts of scratch memory, one behind the other: begin, rest, tap_at, planes, what tasks have.
+ */
 typedef struct parts {
-  size_t taps, planes, tasks, all;
+  size_t rest, taps, planes, tasks, all;
 } parts;
+
+static int64_t rest_step(const integer_conv *a) {
+  return a->k % a->kernel.step ? a->kernel.step : 0;
+}
 
 static parts find_parts(const kernel_context *ctx, const integer_conv *a) {
   const conv_args *p = a->p;
   int64_t planes = a->from_x || a->by_group ? 0 : a->plane;
   parts s;
-  s.taps = kernel_scratch_size(plus_product(0, p->groups * p->outputs, sizeof(int32_t)));
+  s.rest = kernel_scratch_size(plus_product(0, p->groups * p->outputs, sizeof(int32_t)));
+  s.taps = kernel_scratch_size(plus_product(s.rest, p->groups * p->outputs, rest_step(a)));
   s.planes = kernel_scratch_size(plus_product(s.taps, a->taps, sizeof(int64_t)));
   s.tasks = kernel_scratch_size(
       plus_product(s.planes + (planes ? TILE : 0), p->images * p->groups * p->channels, planes));
@@ -428,7 +441,7 @@ static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) 
   return a.tiles ? find_parts(ctx, &a).all : 0;
 }
 
-/* The bias, and what makes up for bytes that are 128 more or less. */
+/* The bias, and what makes up for bytes that are 128 more or less; what steps leave. */
 static void find_begin(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *a = ctx;
   const conv_args *p = a->p;
@@ -438,6 +451,8 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
     int32_t sum = 0;
     for (int64_t k = 0; k < a->k && shift; k++) sum += weight[o * a->k + k];
     a->begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * shift * sum;
+    if (rest_step(a))
+      integer_rest(&a->kernel, weight + o * a->k, a->k, a->rest + o * a->kernel.step);
   }
 }
 
@@ -452,9 +467,11 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   int64_t *tap_at = (int64_t *)(void *)(memory + s.taps);
   find_taps(&a, tap_at);
   a.begin = (int32_t *)(void *)memory;
+  a.rest = (unsigned char *)memory + s.rest;
   a.tap_at = tap_at;
   a.planes = (unsigned char *)memory + s.planes;
-  ctx->parallel_for(ctx->pool, p->groups * p->outputs, BYTES_PER_TASK / (a.k + 1) + 1, find_begin,
+  ctx->parallel_for(ctx->pool, p->groups * p->outputs,
+                    BYTES_PER_TASK / ((shift_of(&a) ? a.k : rest_step(&a)) + 1) + 1, find_begin,
                     &a);
   if (!a.from_x && !a.by_group)
     ctx->parallel_for(ctx->pool, p->images * p->groups * p->channels,

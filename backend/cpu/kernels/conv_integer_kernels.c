@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/amx.h"
 #include "backend/cpu/kernels/features.h"
 #if KERNEL_X86
 #include <immintrin.h>
@@ -12,12 +13,11 @@
 #include <arm_neon.h>
 #endif
 
-enum { TILE = INTEGER_TILE, ROWS = INTEGER_ROWS };
+enum { TILE = INTEGER_TILE, ROWS = 8 /* outputs at a time, but for AMX */ };
 
 KERNEL_INLINE uint32_t weight_word(const weight_rows *w, int row, int64_t i) {
   uint32_t word;
-  if (i == w->n) return w->rest[row];
-  memcpy(&word, w->first + row * w->stride + 4 * i, sizeof word);
+  memcpy(&word, i == w->n ? w->rest + 4 * row : w->first + row * w->stride + 4 * i, sizeof word);
   return word;
 }
 
@@ -27,7 +27,7 @@ KERNEL_INLINE int64_t word_count(const weight_rows *w) { return w->n + (w->has_r
 static inline weight_rows rows_from(const weight_rows *w, int r) {
   weight_rows some = *w;
   some.first += r * w->stride;
-  for (int k = 0; k < ROWS; k++) some.rest[k] = r + k < ROWS ? w->rest[r + k] : 0;
+  if (w->has_rest) some.rest += 4 * r;
   return some;
 }
 
@@ -135,7 +135,10 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
       memcpy(&words[r], w->first + r * w->stride + 4 * i, sizeof *words);
     add_word_vnni(rows, words, patches, sum);
   }
-  if (w->has_rest) add_word_vnni(rows, w->rest, patches, sum);
+  if (w->has_rest) {
+    memcpy(words, w->rest, (size_t)rows * sizeof *words);
+    add_word_vnni(rows, words, patches, sum);
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -157,6 +160,88 @@ static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_r
     if (rows == 1) multiply_vnni_rows(1, w, patches + c, begin, sums + c);
   }
 }
+
+/* A tile of weights has 64 bytes of 16 rows: a step. The first of AMX's registers hold sums of 16
+ * cells each, then come one of weights and two of patches. */
+enum {
+  AMX_STEP = AMX_WORDS * 4,
+  AMX_CELLS = 16,
+  LEAST_AMX_K = 20 /* of as little, tiles take longer than words (Sapphire Rapids, 16: 1.15) */
+};
+
+/* Of `rows` rows those that are, zeros behind them. */
+KERNEL_INLINE TARGET_AMX void copy_few_rows(int rows, const unsigned char *from, int64_t stride,
+                                            unsigned char *to) {
+  for (int r = 0; r < AMX_ROWS; r++)
+    _mm512_store_si512(to + r * AMX_STEP,
+                       r < rows ? _mm512_loadu_si512(from + r * stride) : _mm512_setzero_si512());
+}
+
+/* sums += a step of weights by one of patches, of `tiles` times 16 cells. */
+KERNEL_INLINE TARGET_AMX void add_step_amx(int tiles, const unsigned char *weight, int64_t stride,
+                                           const uint32_t *patches) {
+  enum { ROW = TILE * sizeof(uint32_t) };
+  _tile_loadd(4, weight, (size_t)stride);
+  _tile_loadd(5, patches, ROW);
+  _tile_dpbsud(0, 4, 5);
+  if (tiles > 1) _tile_loadd(6, patches + AMX_CELLS, ROW);
+  if (tiles > 1) _tile_dpbsud(1, 4, 6);
+  if (tiles > 2) _tile_loadd(5, patches + 2 * AMX_CELLS, ROW);
+  if (tiles > 2) _tile_dpbsud(2, 4, 5);
+  if (tiles > 3) _tile_loadd(6, patches + 3 * AMX_CELLS, ROW);
+  if (tiles > 3) _tile_dpbsud(3, 4, 6);
+}
+
+KERNEL_INLINE TARGET_AMX void store_sums_amx(int tiles, int32_t *sums) {
+  enum { ROW = TILE * sizeof(int32_t) };
+  _tile_stored(0, sums, ROW);
+  if (tiles > 1) _tile_stored(1, sums + AMX_CELLS, ROW);
+  if (tiles > 2) _tile_stored(2, sums + 2 * AMX_CELLS, ROW);
+  if (tiles > 3) _tile_stored(3, sums + 3 * AMX_CELLS, ROW);
+}
+
+/* Of 16 rows, of which `rows` are read and stored. */
+KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weight_rows *w,
+                                                 const uint32_t *patches, const int32_t *begin,
+                                                 int32_t *sums) {
+  _Alignas(64) unsigned char few[AMX_ROWS * AMX_STEP];
+  _Alignas(64) int32_t some[AMX_ROWS * TILE];
+  const bool is_whole = rows == AMX_ROWS;
+  int32_t *to = is_whole ? sums : some;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int64_t i = 0; i < w->n + w->has_rest; i++, patches += AMX_WORDS * TILE) {
+    const unsigned char *weight = i < w->n ? w->first + i * AMX_STEP : w->rest;
+    int64_t stride = i < w->n ? w->stride : AMX_STEP;
+    /* Of the rows behind these the same step. */
+#pragma GCC unroll 16
+    for (int r = 0; r < AMX_ROWS; r++)
+      ask_for(w->first + (AMX_ROWS + r) * w->stride, (int)i * AMX_STEP);
+    if (!is_whole) copy_few_rows(rows, weight, stride, few), weight = few, stride = AMX_STEP;
+    add_step_amx(tiles, weight, stride, patches);
+  }
+  store_sums_amx(tiles, to);
+  for (int r = 0; r < rows; r++)
+    for (int t = 0; t < tiles; t++) {
+      const __m512i sum = _mm512_loadu_si512(to + r * TILE + t * AMX_CELLS);
+      _mm512_storeu_si512(sums + r * TILE + t * AMX_CELLS,
+                          _mm512_add_epi32(sum, _mm512_set1_epi32(begin[r])));
+    }
+}
+
+static TARGET_AMX void multiply_amx(int rows, int cells, const weight_rows *w,
+                                    const uint32_t *patches, const int32_t *begin, int32_t *sums) {
+  const int tiles = (cells + AMX_CELLS - 1) / AMX_CELLS;
+  if (tiles == 1) multiply_amx_tiles(1, rows, w, patches, begin, sums);
+  if (tiles == 2) multiply_amx_tiles(2, rows, w, patches, begin, sums);
+  if (tiles == 3) multiply_amx_tiles(3, rows, w, patches, begin, sums);
+  if (tiles == 4) multiply_amx_tiles(4, rows, w, patches, begin, sums);
+}
+
+static TARGET_AMX void begin_amx(void) { amx_begin(); }
+static TARGET_AMX void end_amx(void) { amx_end(); }
 #endif
 
 #if KERNEL_ARM
@@ -355,7 +440,9 @@ static TARGET_AVX512_VNNI void gather_vnni(const char *row, int64_t size, const 
 static const integer_kernel portable = {.multiply = multiply_portable,
                                         .pack = pack_portable,
                                         .scatter = scatter_portable,
-                                        .gather = gather_portable};
+                                        .gather = gather_portable,
+                                        .rows = ROWS,
+                                        .step = 4};
 
 /* The portable one but for the products. */
 static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const weight_rows *w,
@@ -368,15 +455,34 @@ static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const 
   return k;
 }
 
-integer_kernel choose_integer_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_vnni())
-    return (integer_kernel){multiply_vnni, pack_vnni, scatter_vnni, gather_vnni, false};
+static const integer_kernel vnni = {.multiply = multiply_vnni,
+                                    .pack = pack_vnni,
+                                    .scatter = scatter_vnni,
+                                    .gather = gather_vnni,
+                                    .rows = ROWS,
+                                    .step = 4};
+static const integer_kernel amx = {.multiply = multiply_amx,
+                                   .pack = pack_vnni,
+                                   .scatter = scatter_vnni,
+                                   .gather = gather_vnni,
+                                   .begin = begin_amx,
+                                   .end = end_amx,
+                                   .rows = AMX_ROWS,
+                                   .fills = true,
+                                   .step = AMX_STEP};
+#endif
+
+integer_kernel choose_integer_kernel(int64_t k) {
+#if KERNEL_X86
+  if (cpu_has_amx() && k >= LEAST_AMX_K) return amx;
+  if (cpu_has_avx512_vnni()) return vnni;
   if (cpu_has_avx2()) return with_multiply(multiply_avx2, false);
 #endif
 #if KERNEL_ARM
   if (cpu_has_i8mm()) return with_multiply(multiply_i8mm, true);
   if (cpu_has_dotprod()) return with_multiply(multiply_dotprod, true);
 #endif
+  (void)k;
   return portable;
 }

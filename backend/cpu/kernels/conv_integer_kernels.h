@@ -7,15 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 8 /* outputs at a time */ };
+enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 16 /* outputs at a time, at most */ };
 
-/* `rows` outputs' rows of the weight, `stride` bytes apart, as words: n whole ones and, behind
- * them, the rest of each, zeros after it. */
+/* Outputs' rows of the weight, `stride` bytes apart, in steps of the kernel's: n whole ones and,
+ * behind them, where rows have more, the rest of each, zeros after it (rows, step). */
 typedef struct weight_rows {
-  const unsigned char *first;
+  const unsigned char *first, *rest;
   int64_t stride, n;
   bool has_rest;
-  uint32_t rest[INTEGER_ROWS];
 } weight_rows;
 
 /* As memcpy, of few bytes. */
@@ -45,8 +44,35 @@ typedef struct integer_kernel {
   /* Elements of a tile, of `size` bytes, to and from where they belong; row: an output's cell 0. */
   void (*scatter)(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row);
   void (*gather)(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile);
+  /* Around all that one task multiplies; NULL: nothing. */
+  void (*begin)(void), (*end)(void);
   bool is_signed; /* bytes of patches */
+  bool fills;     /* fewer outputs than `rows` take longer than so many */
+  int rows, step; /* outputs at a time; bytes of k, of which patches have whole steps, any value
+                     behind the last byte */
 } integer_kernel;
-integer_kernel choose_integer_kernel(void);
+integer_kernel choose_integer_kernel(int64_t k /* elements of a row of the weight */);
+
+/* Words of patches of k bytes. */
+static inline int64_t integer_words(const integer_kernel *kernel, int64_t k) {
+  return (k + kernel->step - 1) / kernel->step * (kernel->step / 4);
+}
+/* to (step): what steps leave of a row of k bytes. */
+static inline void integer_rest(const integer_kernel *kernel, const void *row, int64_t k,
+                                unsigned char *to) {
+  const int64_t n = k % kernel->step;
+  memset(to, 0, (size_t)kernel->step);
+  memcpy(to, (const unsigned char *)row + k - n, (size_t)n);
+}
+/* The weight's rows from number `row` on; rest: (all rows, step). */
+static inline weight_rows integer_weight(const integer_kernel *kernel, const void *weight,
+                                         const unsigned char *rest, int64_t k, int64_t row) {
+  const bool has_rest = k % kernel->step != 0;
+  return (weight_rows){.first = (const unsigned char *)weight + row * k,
+                       .rest = has_rest ? rest + row * kernel->step : NULL,
+                       .stride = k,
+                       .n = k / kernel->step,
+                       .has_rest = has_rest};
+}
 
 #endif

@@ -4,8 +4,7 @@
  * word of the weight is multiplied with. */
 #include "backend/cpu/kernels/depthwise_integer.h"
 
-#include <string.h>
-
+#include "backend/cpu/kernels/conv_integer_kernels.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/requantise_vectors.h"
 
@@ -16,7 +15,7 @@ enum {
   MOST_STRIDE = LOADED / LANE_BYTES,
   MOST_ROWS = 16,
   MOST_WORDS = 4, /* of a row of taps */
-  OUTPUTS_PER_TASK = 32 * 1024
+  OUTPUTS_PER_TASK = 4 * 1024
 };
 
 bool depthwise_integer_fits(const conv_integer_args *args) {
@@ -62,7 +61,7 @@ static void find_taps(const conv_args *p, plane *q) {
   const int64_t rows = p->dims[1].kernel, columns = p->dims[2].kernel;
   const signed char *weight = (const signed char *)p->weight + q->channel * rows * columns;
   q->begin = p->bias ? ((const int32_t *)p->bias)[q->channel] : 0;
-  for (int64_t y = 0; y < rows; y++) memcpy(q->words[y], weight + y * columns, (size_t)columns);
+  for (int64_t y = 0; y < rows; y++) copy_few(q->words[y], weight + y * columns, columns);
   for (int64_t i = 0; i < rows * columns && p->type == DTYPE_I8; i++) q->begin -= 128 * weight[i];
 }
 
@@ -80,22 +79,6 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots(__m512i sum, __m512i x, __m512
   return sum;
 }
 
-/* The first n of 16 bytes. */
-KERNEL_INLINE void store_bytes(unsigned char *to, __m128i bytes, int64_t n) {
-  unsigned char copy[LANES];
-  if (n == LANES) {
-    _mm_storeu_si128((__m128i *)(void *)to, bytes);
-    return;
-  }
-  _mm_storeu_si128((__m128i *)(void *)copy, bytes);
-  if (n >= 8) {
-    memcpy(to, copy, 8);
-    memcpy(to + n - 8, copy + n - 8, 8);
-  } else {
-    for (int64_t i = 0; i < n; i++) to[i] = copy[i];
-  }
-}
-
 /* The first n of 16 sums, element `at` of out. */
 KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
                                                  const requantise_vectors *v, int64_t at, int64_t n,
@@ -108,8 +91,15 @@ KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
   }
   __m512 other = v->zero;
   if (v->has_other) other = requantise_load_some(t->type, element_at(t->x, t->type, at), some);
-  store_bytes((unsigned char *)a->conv.out + at,
-              requantise_vector(v, _mm512_cvtepi32_ps(sums), other), n);
+  _mm_mask_storeu_epi8((unsigned char *)a->conv.out + at, some,
+                       requantise_vector(v, _mm512_cvtepi32_ps(sums), other));
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *v, bool saturates,
+                                                     __m512 sums) {
+  if (!saturates) return requantise_vector(v, sums, v->zero);
+  const __m512i whole = requantise_whole(v, sums, v->zero);
+  return _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
 }
 
 /* What 16 outputs see of a row of x, by words of taps. */
@@ -135,6 +125,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
   const conv_integer_args *args = q->s->args;
   const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
   const int64_t n = x.out - from < LANES ? x.out - from : LANES;
+  const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
+  const bool saturates = requantise_saturates(&args->codes);
   const unsigned char *column = q->x + (from * x.stride - x.padding);
   unsigned char *codes = (unsigned char *)args->conv.out + q->first + from;
   __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
@@ -153,17 +145,16 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
       for (int w = 0; w < words; w++) sum = add_dots(sum, seen[r][w], taps[r][w]);
     }
     if (is_plain)
-      store_bytes(codes, requantise_vector(v, _mm512_cvtepi32_ps(sum), v->zero), n);
+      _mm_mask_storeu_epi8(codes, some, plain_codes(v, saturates, _mm512_cvtepi32_ps(sum)));
     else
       store_sums(args, v, q->first + i * x.out + from, n, sum);
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int words, bool rolls,
-                                                bool is_plain) {
+KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, requantise_vectors v, int rows,
+                                                int words, bool rolls, bool is_plain) {
   const conv_integer_args *args = q->s->args;
   const conv_dim *x = &args->conv.dims[2];
-  requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
                   .around = _mm512_set1_epi8((char)args->padding_value),
                   .spread = _mm512_loadu_si512(q->s->spread)};
@@ -175,39 +166,43 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, int rows, int wo
   }
 }
 
-static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, bool rolls) {
+static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, const requantise_vectors *v,
+                                               bool rolls) {
   if (rolls)
-    run_plane(q, 3, 1, true, true);
+    run_plane(q, *v, 3, 1, true, true);
   else
-    run_plane(q, 3, 1, false, true);
+    run_plane(q, *v, 3, 1, false, true);
 }
 
-static TARGET_AVX512_VNNI void run_some_plane(const plane *q) {
+static TARGET_AVX512_VNNI void run_some_plane(const plane *q, const requantise_vectors *v) {
   const conv_integer_args *args = q->s->args;
   const conv_dim *d = args->conv.dims;
-  const requantise_vectors v = requantise_vectors_numbers_of(&args->codes, q->channel);
   const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
   const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
-  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(&v))
-    run_plain_plane(q, rolls);
+  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(v))
+    run_plain_plane(q, v, rolls);
   else if (rows == 3 && words == 1)
-    run_plane(q, 3, 1, false, false);
+    run_plane(q, *v, 3, 1, false, false);
   else if (rows == 5 && words == 2 && rolls)
-    run_plane(q, 5, 2, true, false);
+    run_plane(q, *v, 5, 2, true, false);
   else
-    run_plane(q, rows, words, false, false);
+    run_plane(q, *v, rows, words, false, false);
 }
 
-static void run_planes(void *ctx, int64_t begin, int64_t end) {
+static TARGET_AVX512_VNNI void run_planes(void *ctx, int64_t begin, int64_t end) {
   const sight *s = ctx;
   const conv_args *p = &s->args->conv;
   const int64_t channels = p->groups * p->outputs;
+  requantise_vectors v = requantise_vectors_numbers_of(&s->args->codes, begin % channels);
+  plane q = {.s = s};
   for (int64_t k = begin; k < end; k++) {
-    plane q = {.s = s, .channel = k % channels, .first = k * out_size(p)};
-    const int64_t plane_of_x = k / channels * p->groups + q.channel / p->outputs;
-    q.x = (const unsigned char *)p->x + plane_of_x * in_size(p);
+    q.channel = k % channels;
+    q.first = k * out_size(p);
+    q.x = (const unsigned char *)p->x +
+          (k / channels * p->groups + q.channel / p->outputs) * in_size(p);
     find_taps(p, &q);
-    run_some_plane(&q);
+    requantise_vectors_set_channel(&v, &s->args->codes, q.channel);
+    run_some_plane(&q, &v);
   }
 }
 #endif

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer_steps.h"
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/requantise.h"
 #include "backend/cpu/tail.h"
@@ -32,7 +33,9 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
   p->rounds = may_round(r, f) && conv_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_CONV_PAIRS : CPU_FORM_CONV,
+               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_CONV_TILES
+                                           : p->rounds      ? CPU_FORM_CONV_PAIRS
+                                                            : CPU_FORM_CONV,
                                    .x = f->weight,
                                    .size = {f->transposed ? -f->groups : f->groups, d[0].tap_step,
                                             d[1].tap_step << 31 | d[2].tap_step},

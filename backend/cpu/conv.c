@@ -106,7 +106,9 @@ static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args
   p->rounds = may_round(r, f);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_DIRECT_PAIRS : CPU_FORM_CONV_DIRECT,
+               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_DIRECT_TILES
+                                           : p->rounds      ? CPU_FORM_DIRECT_PAIRS
+                                                            : CPU_FORM_CONV_DIRECT,
                                    .x = f->weight,
                                    .size = {f->groups, 0, 0},
                                    .k = &kernel_conv_direct_pack,

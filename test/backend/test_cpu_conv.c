@@ -208,8 +208,10 @@ static void check_windows(void) {
   for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
     for (int64_t stride = 1; stride <= 3; stride++) {
       const int64_t kernel = i % 2 ? 3 : 2;
-      check_lanes(form(1 + (int64_t)i % 2, 1, 7, 17, dim_of(sides[i], kernel, stride, kernel - 1),
-                       dim_of(sides[i] + 2, 3, stride, 1)));
+      const conv_dim rows = dim_of(sides[i], kernel, stride, kernel - 1),
+                     columns = dim_of(sides[i] + 2, 3, stride, 1);
+      check_lanes(form(1 + (int64_t)i % 2, 1, 7, 17, rows, columns));
+      check_lanes(form(1, 2, 33, 49, rows, columns));
     }
 }
 
@@ -225,7 +227,12 @@ static void check_lane_shapes(void) {
   dilated.dims[1].dilation = 2, dilated.dims[1].out = 12;
   dilated.dims[2].dilation = 3, dilated.dims[2].out = 3;
   check_lanes(dilated);
+  dilated.channels = 21;
+  check_lanes(dilated);
+  deep.channels = 35;
+  check_lanes(deep);
   check_lanes(form(1, 1, 70, 64, one(), dim_of(49, 1, 1, 0)));
+  check_lanes(form(2, 1, 17, 16, one(), dim_of(300, 3, 1, 1)));
   check_lanes(form(1, 1, 3, 16, dim_of(30, 7, 2, 3), dim_of(33, 7, 2, 3)));
   check_lanes(form(2, 3, 11, 40, dim_of(9, 1, 2, 0), dim_of(9, 1, 2, 0)));
   check_lanes(form(1, 1, 2, 16, dim_of(3, 2, 5, 0), dim_of(16, 4, 4, 0)));

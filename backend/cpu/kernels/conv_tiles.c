@@ -6,14 +6,12 @@
 
 enum {
   LEAST_CHANNELS = 12, /* of fewer a block of words is mostly zeros */
-  MOST_TAPS = 64,
   BLOCK_CHANNELS = 2 * AMX_WORDS,
   PACK_GRAIN = 1 /* strips */
 };
 
-bool conv_is_tiled(const conv_args *p) {
-  return conv_is_rounded(p) && cpu_has_amx() && p->channels >= LEAST_CHANNELS &&
-         kernel_size(p) <= MOST_TAPS;
+bool conv_tiles_fit(int64_t channels, int64_t taps) {
+  return cpu_has_amx() && channels >= LEAST_CHANNELS && taps > 0 && taps <= CONV_MOST_TAPS;
 }
 
 size_t conv_tiles_bytes(const conv_args *p) {
@@ -25,7 +23,7 @@ size_t conv_tiles_bytes(const conv_args *p) {
 static void pack_row(const conv_args *p, int64_t row, int64_t channel, int64_t step, uint32_t *to) {
   const conv_weight all = {p->weight, p->weight_type, p->encoding, conv_weight_row(p)};
   const int64_t taps = kernel_size(p), channels = least(BLOCK_CHANNELS, p->channels - channel);
-  float some[BLOCK_CHANNELS * MOST_TAPS], pairs[BLOCK_CHANNELS] = {0};
+  float some[BLOCK_CHANNELS * CONV_MOST_TAPS], pairs[BLOCK_CHANNELS] = {0};
   conv_weight_load(&all, row, channel * taps, channels * taps, some);
   for (int64_t tap = 0; tap < taps; tap++, to += step) {
     for (int64_t i = 0; i < channels; i++) pairs[i] = some[i * taps + tap];

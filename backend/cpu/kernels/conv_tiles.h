@@ -8,8 +8,12 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/pairs.h"
 
+enum { CONV_MOST_TAPS = 64 };
 /* Whether a rounded convolution is made by tiles: by its sizes and the processor alone. */
-bool conv_is_tiled(const conv_args *p);
+bool conv_tiles_fit(int64_t channels, int64_t taps);
+static inline bool conv_is_tiled(const conv_args *p) {
+  return conv_is_rounded(p) && conv_tiles_fit(p->channels, kernel_size(p));
+}
 
 static inline int64_t conv_tiled_words(const conv_args *p) {
   return round_up(pairs_of(p->channels), AMX_WORDS);

@@ -1,0 +1,327 @@
+/* Rounded convolutions by tiles. An image is copied as planes of words with the padding around
+ * them, which are one long row: a tile's columns are neighbours in it, so that those between two
+ * rows of outputs are computed, too, and left out where sums are stored. Of a stride planes of each
+ * phase lie apart: what neighbouring outputs see of it are neighbours. */
+#include "backend/cpu/kernels/conv_direct_tiles.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/amx_sums.h"
+#include "backend/cpu/kernels/avx512.h"
+#include "backend/cpu/kernels/conv_tiles.h"
+#include "backend/cpu/kernels/conv_words.h"
+#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
+#include "backend/cpu/kernels/slots.h"
+
+enum {
+  MOST_COLUMNS = 256,   /* of a task: their sums stay in the second-level cache */
+  STEPS = 18,           /* of a pass: its weights stay in the first-level cache */
+  TASKS = 4,            /* of a thread, at least, so that all end at about the same time */
+  WORK = 1024 * 1024,   /* multiplications that are worth waking a thread up */
+  COPY_WORK = 8 * 1024, /* elements, the same */
+  SAME_SETS = 1024      /* words from a row of a tile to the next whose lines displace each other */
+};
+
+typedef struct direct {
+  const conv_args *p;
+  int64_t phases[CONV_DIMS], seen[CONV_DIMS]; /* of the planes; elements of one along it */
+  int64_t plane, words;                       /* words of a plane; planes of a phase */
+  int64_t offsets[CONV_MOST_TAPS];
+  int64_t strips, blocks;
+  int64_t rows, columns; /* of outputs, of a task */
+  int64_t row_tasks, column_tasks;
+  int64_t image;
+  uint32_t *copied; /* (groups, phases, words, plane) */
+} direct;
+
+static int64_t phase_count(const direct *t) { return t->phases[0] * t->phases[1] * t->phases[2]; }
+static int64_t group_words(const direct *t) { return phase_count(t) * t->words * t->plane; }
+static size_t copy_bytes(const direct *t) {
+  return kernel_scratch_size((size_t)(t->p->groups * group_words(t) + 2 * AMX_COLUMNS) *
+                             sizeof(uint32_t));
+}
+
+/* Where each tap's words begin. */
+static void find_offsets(direct *t) {
+  const conv_args *p = t->p;
+  for (int64_t i = 0; i < kernel_size(p); i++) {
+    int64_t tap[CONV_DIMS], phase = 0, at = 0;
+    split_index(i, p->dims[1].kernel, p->dims[2].kernel, tap);
+    for (int d = 0; d < CONV_DIMS; d++) {
+      const int64_t from = tap[d] * p->dims[d].dilation;
+      phase = phase * t->phases[d] + from % p->dims[d].stride;
+      at = at * t->seen[d] + from / p->dims[d].stride;
+    }
+    t->offsets[i] = phase * t->words * t->plane + at;
+  }
+}
+
+/* What a task makes: several whole rows, or a part of one. */
+static void cut(const kernel_context *ctx, direct *t) {
+  const conv_dim *d = t->p->dims;
+  t->column_tasks = ceil_div(d[2].out, MOST_COLUMNS);
+  t->columns = ceil_div(d[2].out, at_least(t->column_tasks, 1));
+  const int64_t wanted =
+      ceil_div(TASKS * ctx->n_threads, at_least(t->p->groups * t->strips * d[0].out, 1));
+  const int64_t most =
+      t->column_tasks > 1 ? 1 : at_least(MOST_COLUMNS / at_least(t->seen[2], 1), 1);
+  t->row_tasks = least(at_least(ceil_div(d[1].out, most), wanted), d[1].out);
+  t->rows = ceil_div(d[1].out, at_least(t->row_tasks, 1));
+  t->row_tasks = ceil_div(d[1].out, at_least(t->rows, 1));
+}
+
+static direct plan(const kernel_context *ctx, const conv_args *p) {
+  direct t = {.p = p,
+              .words = conv_tiled_words(p),
+              .strips = conv_tiled_strips(p),
+              .blocks = conv_tiled_words(p) / AMX_WORDS};
+  t.plane = 1;
+  for (int d = 0; d < CONV_DIMS; d++) {
+    const conv_dim *k = &p->dims[d];
+    t.phases[d] = conv_dim_phases(k);
+    t.seen[d] = k->out > 0 ? conv_dim_phase_size(k) : 0;
+    t.plane *= t.seen[d];
+  }
+  if (t.plane % SAME_SETS == 0) t.plane += AMX_WORDS;
+  find_offsets(&t);
+  cut(ctx, &t);
+  return t;
+}
+
+static bool is_empty(const direct *t) {
+  return t->p->images * t->p->groups * t->p->outputs * out_size(t->p) == 0;
+}
+static int64_t task_count(const direct *t) {
+  return t->p->groups * t->strips * t->p->dims[0].out * t->row_tasks * t->column_tasks;
+}
+static int64_t work_of(const direct *t) {
+  const int64_t sums = t->p->groups * out_size(t->p) * t->p->outputs;
+  return sums * (t->p->channels * kernel_size(t->p)) / WORK;
+}
+
+/* Columns of a task with those between its rows, in whole tiles. */
+static int64_t wide_columns(const direct *t) {
+  return round_up((t->rows - 1) * t->seen[2] + t->columns, AMX_COLUMNS);
+}
+static size_t task_bytes(const direct *t) {
+  return (size_t)(AMX_OUTPUTS * (wide_columns(t) + t->rows * t->columns)) * sizeof(float);
+}
+
+/* ---------------------------------------------------------------- inputs */
+
+/* Of a row of a phase's plane of words those in the image, in x from `from` on, NULL: none. */
+static void copy_row(const direct *t, int64_t phase, const void *from, const void *odd,
+                     uint32_t *to) {
+  const conv_dim *d = &t->p->dims[2];
+  const int64_t width = t->seen[2], begin = d->padding - phase, end = begin + d->in;
+  const int64_t left = least(begin > 0 ? ceil_div(begin, d->stride) : 0, width);
+  const int64_t stop = end > 0 && from ? least(ceil_div(end, d->stride), width) : left;
+  const int64_t n = at_least(stop - left, 0), first = left * d->stride - begin;
+  const bool narrow = is_narrow(t->p->x_is_narrow);
+  memset(to, 0, (size_t)left * sizeof *to);
+  if (n > 0)
+    conv_join_row(narrow, narrow_at(from, narrow, first),
+                  odd ? narrow_at(odd, narrow, first) : NULL, d->stride, n, to + left);
+  memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
+}
+
+/* A row of a word's planes, of all phases along the last dimension: `row` counts those of all
+ * phases of the other two. */
+static void copy_word_row(const direct *t, int64_t group, int64_t word, int64_t row) {
+  const conv_args *p = t->p;
+  const conv_dim *d = p->dims;
+  const int64_t y = row % t->seen[1], py = row / t->seen[1] % t->phases[1],
+                z = row / t->seen[1] / t->phases[1] % t->seen[0],
+                pz = row / t->seen[1] / t->phases[1] / t->seen[0];
+  const int64_t at_z = z * d[0].stride + pz - d[0].padding,
+                at_y = y * d[1].stride + py - d[1].padding;
+  const bool inside =
+      at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in && 2 * word < p->channels;
+  const bool narrow = is_narrow(p->x_is_narrow);
+  const int64_t channel = (t->image * p->groups + group) * p->channels + 2 * word;
+  const int64_t at = (channel * d[0].in * d[1].in + at_z * d[1].in + at_y) * d[2].in;
+  const void *even = inside ? narrow_at(p->x, narrow, at) : NULL,
+             *odd = inside && 2 * word + 1 < p->channels ? narrow_at(p->x, narrow, at + in_size(p))
+                                                         : NULL;
+  for (int64_t px = 0; px < t->phases[2]; px++) {
+    const int64_t phase = (pz * t->phases[1] + py) * t->phases[2] + px;
+    copy_row(t, px, even, odd,
+             t->copied + group * group_words(t) + (phase * t->words + word) * t->plane +
+                 (z * t->seen[1] + y) * t->seen[2]);
+  }
+}
+
+static int64_t copied_rows(const direct *t) {
+  return t->phases[0] * t->seen[0] * t->phases[1] * t->seen[1];
+}
+
+static void copy_rows(void *ctx, int64_t begin, int64_t end) {
+  const direct *t = ctx;
+  const int64_t planes = t->p->groups * t->words;
+  for (int64_t i = begin; i < end; i++)
+    copy_word_row(t, i % planes / t->words, i % planes % t->words, i / planes);
+}
+
+static void copy_image(const kernel_context *ctx, direct *t) {
+  ctx->parallel_for(ctx->pool, t->p->groups * t->words * copied_rows(t),
+                    ceil_div(COPY_WORK, at_least(2 * t->seen[2] * t->phases[2], 1)), copy_rows, t);
+}
+
+/* ---------------------------------------------------------------- outputs */
+
+/* What a task makes. */
+typedef struct patch {
+  int64_t group, strip, outputs; /* of the strip */
+  int64_t z, row, rows, column, columns;
+} patch;
+
+static patch patch_of(const direct *t, int64_t task) {
+  const conv_args *p = t->p;
+  patch k = {.column = task % t->column_tasks * t->columns};
+  task /= t->column_tasks;
+  k.row = task % t->row_tasks * t->rows;
+  task /= t->row_tasks;
+  k.z = task % p->dims[0].out;
+  task /= p->dims[0].out;
+  k.strip = task % t->strips;
+  k.group = task / t->strips;
+  k.outputs = least(AMX_OUTPUTS, p->outputs - k.strip * AMX_OUTPUTS);
+  k.rows = least(t->rows, p->dims[1].out - k.row);
+  k.columns = least(t->columns, p->dims[2].out - k.column);
+  return k;
+}
+
+/* sums (AMX_OUTPUTS, wide) of n columns, in passes over some of k. */
+static void sum_patch(const direct *t, const patch *k, int64_t n, float *sums) {
+  const conv_args *p = t->p;
+  const int64_t taps = kernel_size(p), some = at_least(STEPS / taps, 1);
+  const uint32_t *weight =
+      (const uint32_t *)p->packed + (k->group * t->strips + k->strip) * conv_strip_words(p);
+  const uint32_t *x =
+      t->copied + k->group * group_words(t) + (k->z * t->seen[1] + k->row) * t->seen[2] + k->column;
+  const int outputs = k->outputs > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2;
+  amx_sums s = {.taps = taps, .b_step = t->plane, .offsets = t->offsets, .c_step = wide_columns(t)};
+  amx_sums_begin();
+  for (int64_t block = 0; block < t->blocks; block += some) {
+    s.blocks = least(some, t->blocks - block);
+    s.a = weight + block * taps * 2 * AMX_TILE_WORDS;
+    s.adds = block > 0;
+    for (int64_t at = 0; at < n; at += AMX_COLUMNS) {
+      s.b = x + block * AMX_WORDS * t->plane + at;
+      s.c = sums + at;
+      amx_sums_run(&s, outputs, n - at > AMX_COLUMNS / 2 ? AMX_COLUMNS : AMX_COLUMNS / 2);
+    }
+  }
+  amx_sums_end();
+}
+
+/* Sums as they are stored: of each output `rows` of some columns, with those between them. */
+typedef struct stored_sums {
+  const float *sums; /* outputs are sums_step apart, rows row_step */
+  int64_t sums_step, row_step;
+  const float *bias; /* (outputs), or NULL */
+  const void *added; /* as out, or NULL */
+  void *out;         /* (outputs, rows, columns): outputs out_step apart */
+  int64_t out_step;
+  int64_t outputs, rows, columns;
+  bool added_is_narrow, out_is_narrow; /* else F32 */
+  float low, high;
+} stored_sums;
+
+#if KERNEL_X86
+TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *s, const float *from,
+                                                 __m512 bias, int64_t at, __mmask16 there) {
+  __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
+  if (s->added && s->added_is_narrow)
+    sum += load_narrow_avx512(there, (const uint16_t *)s->added + at);
+  else if (s->added)
+    sum += _mm512_maskz_loadu_ps(there, (const float *)s->added + at);
+  sum = _mm512_min_ps(_mm512_set1_ps(s->high), _mm512_max_ps(_mm512_set1_ps(s->low), sum));
+  if (s->out_is_narrow)
+    _mm256_mask_storeu_epi16((uint16_t *)s->out + at, there, (__m256i)_mm512_cvtneps_pbh(sum));
+  else
+    _mm512_mask_storeu_ps((float *)s->out + at, there, sum);
+}
+
+TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
+  enum { LANES = 16 };
+  const stored_sums s = *of; /* which no store changes */
+  for (int64_t o = 0; o < s.outputs; o++) {
+    const __m512 bias = _mm512_set1_ps(s.bias ? s.bias[o] : -0.0F);
+    for (int64_t row = 0; row < s.rows; row++) {
+      const float *from = s.sums + o * s.sums_step + row * s.row_step;
+      const int64_t at = o * s.out_step + row * s.columns;
+      int64_t i = 0;
+      for (; i + LANES <= s.columns; i += LANES) store_some(&s, from + i, bias, at + i, 0xffff);
+      if (i < s.columns)
+        store_some(&s, from + i, bias, at + i, (__mmask16)bits_between(0, s.columns - i));
+    }
+  }
+}
+#else
+static void store_sums(const stored_sums *of) { (void)of; }
+#endif
+
+/* What takes steps before it is rounded is stored in `rows` first. */
+static void store_patch(const direct *t, const patch *k, const float *sums, float *rows) {
+  const conv_args *p = t->p;
+  const bool narrow = is_narrow(p->out_is_narrow), apart = narrow && p->steps.head.n_steps > 0;
+  const int64_t output = k->group * p->outputs + k->strip * AMX_OUTPUTS, cells = out_size(p),
+                n = k->rows * k->columns;
+  const int64_t to = (t->image * p->groups * p->outputs + output) * cells +
+                     (k->z * p->dims[1].out + k->row) * p->dims[2].out + k->column;
+  void *out = (char *)p->out + (size_t)to * (narrow ? sizeof(uint16_t) : sizeof(float));
+  const bool added_narrow = is_narrow(p->tail.added_is_narrow);
+  store_sums(
+      &(stored_sums){.sums = sums,
+                     .sums_step = wide_columns(t),
+                     .row_step = t->seen[2],
+                     .bias = p->bias ? (const float *)p->bias + output : NULL,
+                     .added = p->tail.added ? narrow_at(p->tail.added, added_narrow, to) : NULL,
+                     .out = apart ? rows : out,
+                     .out_step = apart ? n : cells,
+                     .outputs = k->outputs,
+                     .rows = k->rows,
+                     .columns = k->columns,
+                     .added_is_narrow = added_narrow,
+                     .out_is_narrow = narrow && !apart,
+                     .low = p->tail.low,
+                     .high = p->tail.high});
+  if (!narrow) steps_in_place(&p->steps, out, to, n, k->outputs, cells);
+  if (!apart) return;
+  narrow_steps(&p->steps, rows, n * k->outputs);
+  narrow_rows(rows, k->outputs, n, out, cells);
+}
+
+static void run_task(const void *user, int64_t task, char *scratch) {
+  const direct *t = user;
+  const patch k = patch_of(t, task);
+  float *sums = (float *)(void *)scratch;
+  sum_patch(t, &k, (k.rows - 1) * t->seen[2] + k.columns, sums);
+  store_patch(t, &k, sums, sums + AMX_OUTPUTS * wide_columns(t));
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+size_t direct_tiles_scratch(const kernel_context *ctx, const conv_args *p) {
+  const direct t = plan(ctx, p);
+  if (is_empty(&t)) return 0;
+  return copy_bytes(&t) + slots_bytes(ctx, task_count(&t), work_of(&t), task_bytes(&t));
+}
+
+bool direct_tiles_run(const kernel_context *ctx, const conv_args *p) {
+  direct t = plan(ctx, p);
+  const size_t bytes = direct_tiles_scratch(ctx, p);
+  char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes == 0) return true;
+  if (!memory) return false;
+  t.copied = (uint32_t *)(void *)memory;
+  for (t.image = 0; t.image < p->images; t.image++) {
+    copy_image(ctx, &t);
+    run_slots_in(ctx, task_count(&t), work_of(&t), task_bytes(&t), run_task, &t,
+                 memory + copy_bytes(&t));
+  }
+  return true;
+}

@@ -1,0 +1,9 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_DIRECT_TILES_H
+#define BACKEND_CPU_KERNELS_CONV_DIRECT_TILES_H
+/* conv_direct.h's convolutions by AMX: where conv_is_tiled. */
+#include "backend/cpu/kernels/conv_window.h"
+
+size_t direct_tiles_scratch(const kernel_context *ctx, const conv_args *p);
+bool direct_tiles_run(const kernel_context *ctx, const conv_args *p);
+
+#endif

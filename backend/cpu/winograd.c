@@ -21,7 +21,7 @@ static bool can_run(const void *ctx, int i) {
 static int tile_by_rule(const cpu_recorder *r, const conv_form *f) {
   const int tile = conv_winograd_tile(f);
   if (!cpu_is_fast(r) || !pairs_are_fast()) return tile;
-  return tile == 2 || conv_tiles_fit(f->channels, f->dims[1].kernel * f->dims[2].kernel) ? 0 : tile;
+  return tile == 2 || conv_tiles_fit(f->channels, f->dims) ? 0 : tile;
 }
 
 int choose_winograd(cpu_recorder *r, const conv_form *f) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/conv_direct_tiles.h"
+#include "backend/cpu/kernels/conv_row_tiles.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/conv_words.h"
@@ -340,18 +341,22 @@ static size_t slot_bytes(const kernel_context *ctx, const direct *t) {
 }
 
 static size_t direct_scratch(const kernel_context *ctx, const void *args) {
-  if (conv_is_tiled(args)) return direct_tiles_scratch(ctx, args);
+  if (conv_is_tiled(args))
+    return conv_is_by_rows(args) ? row_tiles_scratch(ctx, args) : direct_tiles_scratch(ctx, args);
   const direct t = plan(ctx, args);
   return is_empty(&t) ? 0 : offset_bytes(&t) + copy_bytes(&t) + slot_bytes(ctx, &t);
 }
 
 static bool run_direct(const kernel_context *ctx, const void *args) {
-  if (conv_is_tiled(args)) return direct_tiles_run(ctx, args);
-  direct t = plan(ctx, args);
   const size_t bytes = direct_scratch(ctx, args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes == 0) return true;
   if (!memory) return false;
+  if (conv_is_tiled(args)) {
+    (conv_is_by_rows(args) ? row_tiles_run : direct_tiles_run)(ctx, args, memory);
+    return true;
+  }
+  direct t = plan(ctx, args);
   t.offsets = (int64_t *)(void *)memory;
   t.copied = (float *)(void *)(memory + offset_bytes(&t));
   char *slots = memory + offset_bytes(&t) + copy_bytes(&t);

@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/amx_sums.h"
-#include "backend/cpu/kernels/avx512.h"
+#include "backend/cpu/kernels/conv_sums.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_words.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -171,15 +170,9 @@ static void copy_image(const kernel_context *ctx, direct *t) {
 
 /* ---------------------------------------------------------------- outputs */
 
-/* What a task makes. */
-typedef struct patch {
-  int64_t group, strip, outputs; /* of the strip */
-  int64_t z, row, rows, column, columns;
-} patch;
-
-static patch patch_of(const direct *t, int64_t task) {
+static conv_patch patch_of(const direct *t, int64_t task) {
   const conv_args *p = t->p;
-  patch k = {.column = task % t->column_tasks * t->columns};
+  conv_patch k = {.image = t->image, .column = task % t->column_tasks * t->columns};
   task /= t->column_tasks;
   k.row = task % t->row_tasks * t->rows;
   task /= t->row_tasks;
@@ -194,7 +187,7 @@ static patch patch_of(const direct *t, int64_t task) {
 }
 
 /* sums (AMX_OUTPUTS, wide) of n columns, in passes over some of k. */
-static void sum_patch(const direct *t, const patch *k, int64_t n, float *sums) {
+static void sum_patch(const direct *t, const conv_patch *k, int64_t n, float *sums) {
   const conv_args *p = t->p;
   const int64_t taps = kernel_size(p), some = at_least(STEPS / taps, 1);
   const uint32_t *weight =
@@ -217,90 +210,13 @@ static void sum_patch(const direct *t, const patch *k, int64_t n, float *sums) {
   amx_sums_end();
 }
 
-/* Sums as they are stored: of each output `rows` of some columns, with those between them. */
-typedef struct stored_sums {
-  const float *sums; /* outputs are sums_step apart, rows row_step */
-  int64_t sums_step, row_step;
-  const float *bias; /* (outputs), or NULL */
-  const void *added; /* as out, or NULL */
-  void *out;         /* (outputs, rows, columns): outputs out_step apart */
-  int64_t out_step;
-  int64_t outputs, rows, columns;
-  bool added_is_narrow, out_is_narrow; /* else F32 */
-  float low, high;
-} stored_sums;
-
-#if KERNEL_X86
-TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *s, const float *from,
-                                                 __m512 bias, int64_t at, __mmask16 there) {
-  __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
-  if (s->added && s->added_is_narrow)
-    sum += load_narrow_avx512(there, (const uint16_t *)s->added + at);
-  else if (s->added)
-    sum += _mm512_maskz_loadu_ps(there, (const float *)s->added + at);
-  sum = _mm512_min_ps(_mm512_set1_ps(s->high), _mm512_max_ps(_mm512_set1_ps(s->low), sum));
-  if (s->out_is_narrow)
-    _mm256_mask_storeu_epi16((uint16_t *)s->out + at, there, (__m256i)_mm512_cvtneps_pbh(sum));
-  else
-    _mm512_mask_storeu_ps((float *)s->out + at, there, sum);
-}
-
-TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
-  enum { LANES = 16 };
-  const stored_sums s = *of; /* which no store changes */
-  for (int64_t o = 0; o < s.outputs; o++) {
-    const __m512 bias = _mm512_set1_ps(s.bias ? s.bias[o] : -0.0F);
-    for (int64_t row = 0; row < s.rows; row++) {
-      const float *from = s.sums + o * s.sums_step + row * s.row_step;
-      const int64_t at = o * s.out_step + row * s.columns;
-      int64_t i = 0;
-      for (; i + LANES <= s.columns; i += LANES) store_some(&s, from + i, bias, at + i, 0xffff);
-      if (i < s.columns)
-        store_some(&s, from + i, bias, at + i, (__mmask16)bits_between(0, s.columns - i));
-    }
-  }
-}
-#else
-static void store_sums(const stored_sums *of) { (void)of; }
-#endif
-
-/* What takes steps before it is rounded is stored in `rows` first. */
-static void store_patch(const direct *t, const patch *k, const float *sums, float *rows) {
-  const conv_args *p = t->p;
-  const bool narrow = is_narrow(p->out_is_narrow), apart = narrow && p->steps.head.n_steps > 0;
-  const int64_t output = k->group * p->outputs + k->strip * AMX_OUTPUTS, cells = out_size(p),
-                n = k->rows * k->columns;
-  const int64_t to = (t->image * p->groups * p->outputs + output) * cells +
-                     (k->z * p->dims[1].out + k->row) * p->dims[2].out + k->column;
-  void *out = (char *)p->out + (size_t)to * (narrow ? sizeof(uint16_t) : sizeof(float));
-  const bool added_narrow = is_narrow(p->tail.added_is_narrow);
-  store_sums(
-      &(stored_sums){.sums = sums,
-                     .sums_step = wide_columns(t),
-                     .row_step = t->seen[2],
-                     .bias = p->bias ? (const float *)p->bias + output : NULL,
-                     .added = p->tail.added ? narrow_at(p->tail.added, added_narrow, to) : NULL,
-                     .out = apart ? rows : out,
-                     .out_step = apart ? n : cells,
-                     .outputs = k->outputs,
-                     .rows = k->rows,
-                     .columns = k->columns,
-                     .added_is_narrow = added_narrow,
-                     .out_is_narrow = narrow && !apart,
-                     .low = p->tail.low,
-                     .high = p->tail.high});
-  if (!narrow) steps_in_place(&p->steps, out, to, n, k->outputs, cells);
-  if (!apart) return;
-  narrow_steps(&p->steps, rows, n * k->outputs);
-  narrow_rows(rows, k->outputs, n, out, cells);
-}
-
 static void run_task(const void *user, int64_t task, char *scratch) {
   const direct *t = user;
-  const patch k = patch_of(t, task);
+  const conv_patch k = patch_of(t, task);
   float *sums = (float *)(void *)scratch;
   sum_patch(t, &k, (k.rows - 1) * t->seen[2] + k.columns, sums);
-  store_patch(t, &k, sums, sums + AMX_OUTPUTS * wide_columns(t));
+  conv_sums_store(t->p, &k, sums, wide_columns(t), t->seen[2],
+                  sums + AMX_OUTPUTS * wide_columns(t));
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -311,17 +227,12 @@ size_t direct_tiles_scratch(const kernel_context *ctx, const conv_args *p) {
   return copy_bytes(&t) + slots_bytes(ctx, task_count(&t), work_of(&t), task_bytes(&t));
 }
 
-bool direct_tiles_run(const kernel_context *ctx, const conv_args *p) {
+void direct_tiles_run(const kernel_context *ctx, const conv_args *p, char *memory) {
   direct t = plan(ctx, p);
-  const size_t bytes = direct_tiles_scratch(ctx, p);
-  char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
-  if (bytes == 0) return true;
-  if (!memory) return false;
   t.copied = (uint32_t *)(void *)memory;
   for (t.image = 0; t.image < p->images; t.image++) {
     copy_image(ctx, &t);
     run_slots_in(ctx, task_count(&t), work_of(&t), task_bytes(&t), run_task, &t,
                  memory + copy_bytes(&t));
   }
-  return true;
 }

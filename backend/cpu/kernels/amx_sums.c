@@ -35,6 +35,13 @@ TARGET_AMX KERNEL_INLINE void store_sums(const amx_sums *t, const int outputs, c
   if (outputs > 16 && columns > 16) _tile_stored(3, c + 16 * t->c_step + 16, step);
 }
 
+/* Tiles of the weight come from memory: those of a step some steps on are asked for. */
+KERNEL_INLINE void ask_for_step(const uint32_t *a) {
+  enum { AHEAD = 4, STEP = 2 * AMX_TILE_WORDS, LINE = 16 /* words */ };
+#pragma GCC unroll 32
+  for (int i = 0; i < STEP; i += LINE) __builtin_prefetch(a + AHEAD * STEP + i, 0, 3);
+}
+
 TARGET_AMX KERNEL_INLINE void add_step(const uint32_t *a, const uint32_t *b, int64_t b_bytes,
                                        const int outputs, const int columns) {
   _tile_loadd(6, b, b_bytes);
@@ -59,8 +66,10 @@ TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *t, const int outputs, cons
   else
     clear_sums();
   for (int64_t block = 0; block < t->blocks; block++, b += AMX_WORDS * t->b_step)
-    for (int64_t tap = 0; tap < t->taps; tap++, a += 2 * AMX_TILE_WORDS)
+    for (int64_t tap = 0; tap < t->taps; tap++, a += 2 * AMX_TILE_WORDS) {
+      ask_for_step(a);
       add_step(a, b + t->offsets[tap], b_bytes, outputs, columns);
+    }
   store_sums(t, outputs, columns);
 }
 

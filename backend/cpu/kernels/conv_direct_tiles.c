@@ -16,7 +16,7 @@
 
 enum {
   MOST_COLUMNS = 256,   /* of a task: their sums stay in the second-level cache */
-  STEPS = 18,           /* of a pass: its weights stay in the first-level cache */
+  STEPS = 9,            /* of a pass: its weights stay in the first-level cache */
   TASKS = 4,            /* of a thread, at least, so that all end at about the same time */
   WORK = 1024 * 1024,   /* multiplications that are worth waking a thread up */
   COPY_WORK = 8 * 1024, /* elements, the same */

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer_steps.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/requantise.h"
@@ -126,7 +127,8 @@ static clave_status record_product(cpu_recorder *r, const conv_form *f, conv_arg
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
   if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  const bool is_direct = conv_is_direct(&p) && cpu_takes_form(r, f->weight);
+  const bool is_direct = (conv_is_direct(&p) || (may_round(r, f) && conv_is_spread(&p))) &&
+                         cpu_takes_form(r, f->weight);
   return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "backend/followed.h"
@@ -258,6 +259,66 @@ static void test_sizes(void **state) {
   rounds = false;
 }
 
+/* ---------------------------------------------------------------- transposed, by tiles */
+
+/* Output n: of the one input that it sees. */
+static double want_spread(const conv_args *p, int64_t n) {
+  const conv_dim *d = p->dims;
+  const int64_t outputs = p->groups * p->outputs, plane = n / out_size(p);
+  const int64_t output = plane % p->outputs, product = plane / p->outputs,
+                group = plane % outputs / p->outputs;
+  int64_t at[CONV_DIMS];
+  split_index(n % out_size(p), d[1].out, d[2].out, at);
+  double sum = p->bias ? (double)bias[group * p->outputs + output] : 0;
+  for (int64_t c = 0; c < p->channels; c++) {
+    const float x = ((const float *)p->x)[(product * p->channels + c) * in_size(p) +
+                                          at[1] / d[1].stride * d[2].in + at[2] / 2];
+    const float w = weight[(((group * p->channels + c) * p->outputs + output) * d[1].kernel +
+                            at[1] % d[1].stride) *
+                               2 +
+                           at[2] % 2];
+    sum += rounded(p, x) * rounded(p, w);
+  }
+  return sum;
+}
+
+static void check_spread(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
+                         int64_t rows, int64_t columns, int64_t stride) {
+  conv_args p = form(images, groups, channels, outputs,
+                     (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
+                     (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
+  p.transposed = p.rounds = true;
+  assert_true(conv_is_spread(&p));
+  float *x = draw_numbers(&p);
+  for (int i = 0; i < 2; i++, p.bias = NULL) {
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
+    for (int64_t n = 0; n < result_size(&p); n++) {
+      const double want = want_spread(&p, n), off = fabs((double)out[n] - want);
+      if (!(off <= FLT_EPSILON * (2 * (double)channels + 4 * fabs(want))))
+        fail_msg("element %lld: %g, expected %g", (long long)n, (double)out[n], want);
+    }
+    for (int64_t n = result_size(&p); n < MOST_OUT + GUARD; n++) assert_true(out[n] == -99);
+    memcpy(other, out, sizeof out);
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 7);
+    assert_memory_equal(out, other, sizeof out);
+  }
+  free(x);
+}
+
+static void test_spread(void **state) {
+  (void)state;
+  cpu_use_at_most(CPU_AMX);
+  if (!cpu_has_amx()) return; /* they are products of patches there */
+  check_spread(1, 1, 33, 16, 4, 8, 2);
+  check_spread(2, 2, 12, 17, 7, 7, 2);
+  check_spread(1, 1, 64, 33, 1, 300, 1);
+  check_spread(1, 1, 70, 5, 3, 35, 2);
+  check_spread(3, 1, 13, 1, 5, 10, 3);
+  conv_args p = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
+  p.transposed = p.rounds = true;
+  assert_false(conv_is_spread(&p)); /* whose outputs see several inputs */
+}
+
 /* ---------------------------------------------------------------- other weights */
 
 /* Halves of BF16 are the upper bits of floats. */
@@ -315,7 +376,7 @@ static void test_special(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_spread),
                                      cmocka_unit_test(test_narrow_weight),
                                      cmocka_unit_test(test_special)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/kernels/conv_direct_tiles.h"
 #include "backend/cpu/kernels/conv_row_tiles.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/conv_words.h"
@@ -340,9 +341,26 @@ static size_t slot_bytes(const kernel_context *ctx, const direct *t) {
   return slots_bytes(ctx, task_count(t), work_of(t), task_bytes(t));
 }
 
+/* How convolutions are made by AMX. */
+typedef struct tiled_way {
+  size_t (*packed_bytes)(const conv_args *p);
+  void (*pack)(const kernel_context *ctx, const conv_args *p, char *to);
+  size_t (*scratch)(const kernel_context *ctx, const conv_args *p);
+  void (*run)(const kernel_context *ctx, const conv_args *p, char *memory);
+} tiled_way;
+
+static const tiled_way *tiles_of(const conv_args *p) {
+  static const tiled_way spread = {spread_tiles_packed_bytes, spread_tiles_pack,
+                                   spread_tiles_scratch, spread_tiles_run},
+                         rows = {conv_tiles_bytes, conv_tiles_pack, row_tiles_scratch,
+                                 row_tiles_run},
+                         blocks = {conv_tiles_bytes, conv_tiles_pack, direct_tiles_scratch,
+                                   direct_tiles_run};
+  return p->transposed ? &spread : conv_is_by_rows(p) ? &rows : &blocks;
+}
+
 static size_t direct_scratch(const kernel_context *ctx, const void *args) {
-  if (conv_is_tiled(args))
-    return conv_is_by_rows(args) ? row_tiles_scratch(ctx, args) : direct_tiles_scratch(ctx, args);
+  if (conv_is_tiled(args)) return tiles_of(args)->scratch(ctx, args);
   const direct t = plan(ctx, args);
   return is_empty(&t) ? 0 : offset_bytes(&t) + copy_bytes(&t) + slot_bytes(ctx, &t);
 }
@@ -353,7 +371,7 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
   if (bytes == 0) return true;
   if (!memory) return false;
   if (conv_is_tiled(args)) {
-    (conv_is_by_rows(args) ? row_tiles_run : direct_tiles_run)(ctx, args, memory);
+    tiles_of(args)->run(ctx, args, memory);
     return true;
   }
   direct t = plan(ctx, args);
@@ -462,7 +480,8 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const packing k = packing_of(args);
   (void)ctx;
-  return kernel_scratch_size(conv_is_tiled(args) ? conv_tiles_bytes(args) : packed_bytes(&k));
+  return kernel_scratch_size(conv_is_tiled(args) ? tiles_of(args)->packed_bytes(args)
+                                                 : packed_bytes(&k));
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
@@ -470,7 +489,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
   if (!to) return false;
   if (conv_is_tiled(args)) {
-    conv_tiles_pack(ctx, args, to);
+    tiles_of(args)->pack(ctx, args, to);
     return true;
   }
   k.to = (float *)(void *)to;

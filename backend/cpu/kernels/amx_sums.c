@@ -67,7 +67,7 @@ TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *t, const int outputs, cons
     clear_sums();
   for (int64_t block = 0; block < t->blocks; block++, b += AMX_WORDS * t->b_step)
     for (int64_t tap = 0; tap < t->taps; tap++, a += 2 * AMX_TILE_WORDS) {
-      ask_for_step(a);
+      if (t->asks) ask_for_step(a);
       add_step(a, b + t->offsets[tap], b_bytes, outputs, columns);
     }
   store_sums(t, outputs, columns);

@@ -20,6 +20,7 @@ typedef struct amx_sums {
   float *c;               /* c_step apart */
   int64_t c_step;
   bool adds; /* else c is written */
+  bool asks; /* for weights that follow in memory */
 } amx_sums;
 
 /* A thread's tiles are in use between both. */

@@ -170,16 +170,25 @@ static void copy_image(const kernel_context *ctx, direct *t) {
 
 /* ---------------------------------------------------------------- outputs */
 
+/* What tasks that follow each other share: the larger of the weight and the planes of a group. */
+static bool copied_is_larger(const direct *t) {
+  return group_words(t) > t->strips * conv_strip_words(t->p);
+}
+
 static conv_patch patch_of(const direct *t, int64_t task) {
   const conv_args *p = t->p;
-  conv_patch k = {.image = t->image, .column = task % t->column_tasks * t->columns};
-  task /= t->column_tasks;
-  k.row = task % t->row_tasks * t->rows;
-  task /= t->row_tasks;
-  k.z = task % p->dims[0].out;
-  task /= p->dims[0].out;
-  k.strip = task % t->strips;
-  k.group = task / t->strips;
+  const int64_t places = p->dims[0].out * t->row_tasks * t->column_tasks;
+  const int64_t in_group = task % (t->strips * places);
+  int64_t place = in_group % places;
+  conv_patch k = {
+      .image = t->image, .group = task / (t->strips * places), .strip = in_group / places};
+  if (copied_is_larger(t)) {
+    place = in_group / t->strips;
+    k.strip = in_group % t->strips;
+  }
+  k.column = place % t->column_tasks * t->columns;
+  k.row = place / t->column_tasks % t->row_tasks * t->rows;
+  k.z = place / t->column_tasks / t->row_tasks;
   k.outputs = least(AMX_OUTPUTS, p->outputs - k.strip * AMX_OUTPUTS);
   k.rows = least(t->rows, p->dims[1].out - k.row);
   k.columns = least(t->columns, p->dims[2].out - k.column);
@@ -202,6 +211,7 @@ static void sum_patch(const direct *t, const conv_patch *k, int64_t n, float *su
     s.a = weight + block * taps * 2 * AMX_TILE_WORDS;
     s.adds = block > 0;
     for (int64_t at = 0; at < n; at += AMX_COLUMNS) {
+      s.asks = at == 0;
       s.b = x + block * AMX_WORDS * t->plane + at;
       s.c = sums + at;
       amx_sums_run(&s, outputs, n - at > AMX_COLUMNS / 2 ? AMX_COLUMNS : AMX_COLUMNS / 2);

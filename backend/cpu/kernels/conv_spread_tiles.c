@@ -181,7 +181,8 @@ static void run_tile(const spread *t, int64_t product, int64_t strip, int64_t co
                            .b_step = AMX_COLUMNS,
                            .offsets = &offset,
                            .c = sums,
-                           .c_step = AMX_COLUMNS},
+                           .c_step = AMX_COLUMNS,
+                           .asks = true},
                AMX_OUTPUTS, columns);
   store_sums(t, product, strip, first, columns, sums);
 }

@@ -221,7 +221,8 @@ static void run_tiled(const cutting *c, const narrow_tile *tile, int rows, int c
                         .b_step = tile->b_step,
                         .offsets = &offset,
                         .c = sums,
-                        .c_step = AMX_COLUMNS};
+                        .c_step = AMX_COLUMNS,
+                        .asks = true};
   amx_sums_run(&all, rows > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2, columns);
   narrow_tile_store(tile, rows, columns, sums);
 }

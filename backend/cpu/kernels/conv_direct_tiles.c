@@ -110,13 +110,18 @@ static size_t task_bytes(const direct *t) {
 
 /* ---------------------------------------------------------------- inputs */
 
+/* ceil_div(n, stride): a division takes as long as a short row. */
+static int64_t strides_to(const conv_dim *d, int64_t n) {
+  return d->stride == 1 ? n : d->stride == 2 ? (n + 1) >> 1 : ceil_div(n, d->stride);
+}
+
 /* Of a row of a phase's plane of words those in the image, in x from `from` on, NULL: none. */
 static void copy_row(const direct *t, int64_t phase, const void *from, const void *odd,
                      uint32_t *to) {
   const conv_dim *d = &t->p->dims[2];
   const int64_t width = t->seen[2], begin = d->padding - phase, end = begin + d->in;
-  const int64_t left = least(begin > 0 ? ceil_div(begin, d->stride) : 0, width);
-  const int64_t stop = end > 0 && from ? least(ceil_div(end, d->stride), width) : left;
+  const int64_t left = least(begin > 0 ? strides_to(d, begin) : 0, width);
+  const int64_t stop = end > 0 && from ? least(strides_to(d, end), width) : left;
   const int64_t n = at_least(stop - left, 0), first = left * d->stride - begin;
   const bool narrow = is_narrow(t->p->x_is_narrow);
   memset(to, 0, (size_t)left * sizeof *to);
@@ -126,41 +131,55 @@ static void copy_row(const direct *t, int64_t phase, const void *from, const voi
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
 }
 
-/* A row of a word's planes, of all phases along the last dimension: `row` counts those of all
- * phases of the other two. */
-static void copy_word_row(const direct *t, int64_t group, int64_t word, int64_t row) {
-  const conv_args *p = t->p;
-  const conv_dim *d = p->dims;
+/* A row of planes, of all phases along the last dimension. */
+typedef struct plane_row {
+  int64_t from; /* of an image's plane where it begins, -1: padding */
+  int64_t to;   /* of a group's copy, of the first phase and word */
+} plane_row;
+
+/* The row-th, counted over the phases of the other two dimensions. */
+static plane_row find_row(const direct *t, int64_t row) {
+  const conv_dim *d = t->p->dims;
   const int64_t y = row % t->seen[1], py = row / t->seen[1] % t->phases[1],
                 z = row / t->seen[1] / t->phases[1] % t->seen[0],
                 pz = row / t->seen[1] / t->phases[1] / t->seen[0];
   const int64_t at_z = z * d[0].stride + pz - d[0].padding,
                 at_y = y * d[1].stride + py - d[1].padding;
-  const bool inside =
-      at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in && 2 * word < p->channels;
-  const bool narrow = is_narrow(p->x_is_narrow);
-  const int64_t channel = (t->image * p->groups + group) * p->channels + 2 * word;
-  const int64_t at = (channel * d[0].in * d[1].in + at_z * d[1].in + at_y) * d[2].in;
+  const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
+  return (plane_row){inside ? (at_z * d[1].in + at_y) * d[2].in : -1,
+                     (pz * t->phases[1] + py) * t->phases[2] * t->words * t->plane +
+                         (z * t->seen[1] + y) * t->seen[2]};
+}
+
+static void copy_word_row(const direct *t, int64_t group, int64_t word, plane_row row) {
+  const conv_args *p = t->p;
+  const int64_t channel = 2 * word, size = in_size(p);
+  const bool narrow = is_narrow(p->x_is_narrow), inside = row.from >= 0 && channel < p->channels;
+  const int64_t at = ((t->image * p->groups + group) * p->channels + channel) * size + row.from;
   const void *even = inside ? narrow_at(p->x, narrow, at) : NULL,
-             *odd = inside && 2 * word + 1 < p->channels ? narrow_at(p->x, narrow, at + in_size(p))
-                                                         : NULL;
-  for (int64_t px = 0; px < t->phases[2]; px++) {
-    const int64_t phase = (pz * t->phases[1] + py) * t->phases[2] + px;
-    copy_row(t, px, even, odd,
-             t->copied + group * group_words(t) + (phase * t->words + word) * t->plane +
-                 (z * t->seen[1] + y) * t->seen[2]);
-  }
+             *odd = inside && channel + 1 < p->channels ? narrow_at(p->x, narrow, at + size) : NULL;
+  uint32_t *to = t->copied + group * group_words(t) + row.to + word * t->plane;
+  for (int64_t px = 0; px < t->phases[2]; px++, to += t->words * t->plane)
+    copy_row(t, px, even, odd, to);
 }
 
 static int64_t copied_rows(const direct *t) {
   return t->phases[0] * t->seen[0] * t->phases[1] * t->seen[1];
 }
 
+/* Rows of all words, one after the other. */
 static void copy_rows(void *ctx, int64_t begin, int64_t end) {
   const direct *t = ctx;
   const int64_t planes = t->p->groups * t->words;
-  for (int64_t i = begin; i < end; i++)
-    copy_word_row(t, i % planes / t->words, i % planes % t->words, i / planes);
+  int64_t row = begin / planes, plane = begin % planes;
+  plane_row at = find_row(t, row);
+  for (int64_t i = begin; i < end; i++) {
+    copy_word_row(t, t->p->groups > 1 ? plane / t->words : 0,
+                  t->p->groups > 1 ? plane % t->words : plane, at);
+    if (++plane < planes) continue;
+    plane = 0;
+    at = find_row(t, ++row);
+  }
 }
 
 static void copy_image(const kernel_context *ctx, direct *t) {

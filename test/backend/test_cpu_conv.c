@@ -362,6 +362,16 @@ static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_ar
   free(x);
 }
 
+/* An infinity beside what an output sees. */
+static void check_beside(conv_args p, int64_t at) {
+  p.rounds = rounds;
+  float *x = draw_numbers(&p);
+  x[at] = INFINITY;
+  run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
+  assert_true(isfinite(out[0]) && isinf(out[1]));
+  free(x);
+}
+
 static void test_special(void **state) {
   (void)state;
   for (int i = 0; i < 2 * (CPU_AMX + 1); i++) {
@@ -370,6 +380,8 @@ static void test_special(void **state) {
     check_special(&kernel_conv_pack, &kernel_conv, form(1, 1, 5, 17, one(), dim_of(50, 1, 1, 0)));
     check_special(&kernel_conv_direct_pack, &kernel_conv_direct,
                   form(1, 1, 5, 17, dim_of(9, 3, 2, 0), dim_of(9, 3, 2, 0)));
+    check_beside(form(1, 1, 5, 17, one(), dim_of(50, 3, 1, 0)), 3);
+    check_beside(form(1, 1, 35, 17, one(), dim_of(50, 3, 2, 0)), 3);
     check_special(&kernel_conv_pack, &kernel_conv,
                   form(1, 1, 5, 3, dim_of(9, 3, 2, 0), dim_of(9, 3, 2, 0)));
   }

@@ -136,10 +136,14 @@ static void copy_image(const kernel_context *ctx, row_tiles *t) {
                     ceil_div(COPY_WORK, 2 * t->width), copy_rows, t);
 }
 
-/* The words that outputs of a row see of a row of the kernel, one row of them for each pair. */
+/* The words that outputs of a row see of a row of the kernel, one row of them for each pair. Of an
+ * odd number the last one has zeros: an infinity there would make no number of a weight of none. */
 static void pack_row(const row_tiles *t, const uint32_t *from, int64_t columns, uint32_t *to) {
-  for (int64_t i = 0; i < conv_row_words(t->p); i++, to += wide_columns(t))
-    memcpy(to, from + i * pair_step(t), (size_t)columns * sizeof *to);
+  const int64_t pairs = t->p->dims[2].kernel / 2;
+  for (int64_t i = 0; i < pairs; i++, from += pair_step(t), to += wide_columns(t))
+    memcpy(to, from, (size_t)columns * sizeof *to);
+  if (pairs == conv_row_words(t->p)) return;
+  for (int64_t i = 0; i < columns; i++) to[i] = from[i] & 0xffff;
 }
 
 /* panel (words, wide columns) */

@@ -8,6 +8,8 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer_steps.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/requantise.h"
 #include "backend/cpu/tail.h"
@@ -32,7 +34,9 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
   p->rounds = may_round(r, f) && conv_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_CONV_PAIRS : CPU_FORM_CONV,
+               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_CONV_TILES
+                                           : p->rounds      ? CPU_FORM_CONV_PAIRS
+                                                            : CPU_FORM_CONV,
                                    .x = f->weight,
                                    .size = {f->transposed ? -f->groups : f->groups, d[0].tap_step,
                                             d[1].tap_step << 31 | d[2].tap_step},
@@ -103,7 +107,9 @@ static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args
   p->rounds = may_round(r, f);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
-               &(cpu_form_request){.kind = p->rounds ? CPU_FORM_DIRECT_PAIRS : CPU_FORM_CONV_DIRECT,
+               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_DIRECT_TILES
+                                           : p->rounds      ? CPU_FORM_DIRECT_PAIRS
+                                                            : CPU_FORM_CONV_DIRECT,
                                    .x = f->weight,
                                    .size = {f->groups, 0, 0},
                                    .k = &kernel_conv_direct_pack,
@@ -121,7 +127,8 @@ static clave_status record_product(cpu_recorder *r, const conv_form *f, conv_arg
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
   if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  const bool is_direct = conv_is_direct(&p) && cpu_takes_form(r, f->weight);
+  const bool is_direct = (conv_is_direct(&p) || (may_round(r, f) && conv_is_spread(&p))) &&
+                         cpu_takes_form(r, f->weight);
   return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
 }
 

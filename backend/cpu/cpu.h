@@ -71,7 +71,9 @@ typedef enum cpu_form_kind {
   CPU_FORM_WINOGRAD,
   CPU_FORM_CONV_DIRECT,
   CPU_FORM_CONV_PAIRS,
-  CPU_FORM_DIRECT_PAIRS
+  CPU_FORM_DIRECT_PAIRS,
+  CPU_FORM_CONV_TILES,
+  CPU_FORM_DIRECT_TILES
 } cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;

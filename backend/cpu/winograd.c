@@ -1,6 +1,7 @@
 /* Which convolutions are computed by Winograd's method, and their recording. */
 #include "backend/cpu/winograd.h"
 
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/winograd.h"
 #include "backend/cpu/tail.h"
@@ -16,10 +17,11 @@ static bool can_run(const void *ctx, int i) {
   return true;
 }
 
-/* Tiles of 2 save less than products of pairs of BF16 do. */
+/* Tiles of 2 save less than products of pairs of BF16 do, those of 4 less than AMX. */
 static int tile_by_rule(const cpu_recorder *r, const conv_form *f) {
   const int tile = conv_winograd_tile(f);
-  return tile == 2 && cpu_is_fast(r) && pairs_are_fast() ? 0 : tile;
+  if (!cpu_is_fast(r) || !pairs_are_fast()) return tile;
+  return tile == 2 || conv_tiles_fit(f->channels, f->dims) ? 0 : tile;
 }
 
 int choose_winograd(cpu_recorder *r, const conv_form *f) {

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/pointwise.h"
 #include "backend/followed.h"
@@ -208,8 +209,10 @@ static void check_windows(void) {
   for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
     for (int64_t stride = 1; stride <= 3; stride++) {
       const int64_t kernel = i % 2 ? 3 : 2;
-      check_lanes(form(1 + (int64_t)i % 2, 1, 7, 17, dim_of(sides[i], kernel, stride, kernel - 1),
-                       dim_of(sides[i] + 2, 3, stride, 1)));
+      const conv_dim rows = dim_of(sides[i], kernel, stride, kernel - 1),
+                     columns = dim_of(sides[i] + 2, 3, stride, 1);
+      check_lanes(form(1 + (int64_t)i % 2, 1, 7, 17, rows, columns));
+      check_lanes(form(1, 2, 33, 49, rows, columns));
     }
 }
 
@@ -225,7 +228,12 @@ static void check_lane_shapes(void) {
   dilated.dims[1].dilation = 2, dilated.dims[1].out = 12;
   dilated.dims[2].dilation = 3, dilated.dims[2].out = 3;
   check_lanes(dilated);
+  dilated.channels = 21;
+  check_lanes(dilated);
+  deep.channels = 35;
+  check_lanes(deep);
   check_lanes(form(1, 1, 70, 64, one(), dim_of(49, 1, 1, 0)));
+  check_lanes(form(2, 1, 17, 16, one(), dim_of(300, 3, 1, 1)));
   check_lanes(form(1, 1, 3, 16, dim_of(30, 7, 2, 3), dim_of(33, 7, 2, 3)));
   check_lanes(form(2, 3, 11, 40, dim_of(9, 1, 2, 0), dim_of(9, 1, 2, 0)));
   check_lanes(form(1, 1, 2, 16, dim_of(3, 2, 5, 0), dim_of(16, 4, 4, 0)));
@@ -249,6 +257,66 @@ static void test_sizes(void **state) {
     }
   }
   rounds = false;
+}
+
+/* ---------------------------------------------------------------- transposed, by tiles */
+
+/* Output n: of the one input that it sees. */
+static double want_spread(const conv_args *p, int64_t n) {
+  const conv_dim *d = p->dims;
+  const int64_t outputs = p->groups * p->outputs, plane = n / out_size(p);
+  const int64_t output = plane % p->outputs, product = plane / p->outputs,
+                group = plane % outputs / p->outputs;
+  int64_t at[CONV_DIMS];
+  split_index(n % out_size(p), d[1].out, d[2].out, at);
+  double sum = p->bias ? (double)bias[group * p->outputs + output] : 0;
+  for (int64_t c = 0; c < p->channels; c++) {
+    const float x = ((const float *)p->x)[(product * p->channels + c) * in_size(p) +
+                                          at[1] / d[1].stride * d[2].in + at[2] / 2];
+    const float w = weight[(((group * p->channels + c) * p->outputs + output) * d[1].kernel +
+                            at[1] % d[1].stride) *
+                               2 +
+                           at[2] % 2];
+    sum += rounded(p, x) * rounded(p, w);
+  }
+  return sum;
+}
+
+static void check_spread(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
+                         int64_t rows, int64_t columns, int64_t stride) {
+  conv_args p = form(images, groups, channels, outputs,
+                     (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
+                     (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
+  p.transposed = p.rounds = true;
+  assert_true(conv_is_spread(&p));
+  float *x = draw_numbers(&p);
+  for (int i = 0; i < 2; i++, p.bias = NULL) {
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
+    for (int64_t n = 0; n < result_size(&p); n++) {
+      const double want = want_spread(&p, n), off = fabs((double)out[n] - want);
+      if (!(off <= FLT_EPSILON * (2 * (double)channels + 4 * fabs(want))))
+        fail_msg("element %lld: %g, expected %g", (long long)n, (double)out[n], want);
+    }
+    for (int64_t n = result_size(&p); n < MOST_OUT + GUARD; n++) assert_true(out[n] == -99);
+    memcpy(other, out, sizeof out);
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 7);
+    assert_memory_equal(out, other, sizeof out);
+  }
+  free(x);
+}
+
+static void test_spread(void **state) {
+  (void)state;
+  cpu_use_at_most(CPU_AMX);
+  if (!cpu_has_amx()) return; /* they are products of patches there */
+  check_spread(1, 1, 33, 16, 4, 8, 2);
+  check_spread(2, 2, 12, 17, 7, 7, 2);
+  check_spread(1, 1, 64, 33, 1, 300, 1);
+  check_spread(1, 1, 70, 5, 3, 35, 2);
+  check_spread(3, 1, 13, 1, 5, 10, 3);
+  conv_args p = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
+  p.transposed = p.rounds = true;
+  assert_false(conv_is_spread(&p)); /* whose outputs see several inputs */
 }
 
 /* ---------------------------------------------------------------- other weights */
@@ -294,6 +362,16 @@ static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_ar
   free(x);
 }
 
+/* An infinity beside what an output sees. */
+static void check_beside(conv_args p, int64_t at) {
+  p.rounds = rounds;
+  float *x = draw_numbers(&p);
+  x[at] = INFINITY;
+  run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
+  assert_true(isfinite(out[0]) && isinf(out[1]));
+  free(x);
+}
+
 static void test_special(void **state) {
   (void)state;
   for (int i = 0; i < 2 * (CPU_AMX + 1); i++) {
@@ -302,13 +380,15 @@ static void test_special(void **state) {
     check_special(&kernel_conv_pack, &kernel_conv, form(1, 1, 5, 17, one(), dim_of(50, 1, 1, 0)));
     check_special(&kernel_conv_direct_pack, &kernel_conv_direct,
                   form(1, 1, 5, 17, dim_of(9, 3, 2, 0), dim_of(9, 3, 2, 0)));
+    check_beside(form(1, 1, 5, 17, one(), dim_of(50, 3, 1, 0)), 3);
+    check_beside(form(1, 1, 35, 17, one(), dim_of(50, 3, 2, 0)), 3);
     check_special(&kernel_conv_pack, &kernel_conv,
                   form(1, 1, 5, 3, dim_of(9, 3, 2, 0), dim_of(9, 3, 2, 0)));
   }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_spread),
                                      cmocka_unit_test(test_narrow_weight),
                                      cmocka_unit_test(test_special)};
   return cmocka_run_group_tests(tests, NULL, NULL);

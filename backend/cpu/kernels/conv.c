@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/gemm.h"
@@ -556,6 +557,7 @@ static size_t pack_bytes(const conv_args *p) {
   code_panels of;
   if (is_encoded(&p->encoding))
     return panels_of(p, &of) ? codes_panels_bytes(&of, conv_weight_rows(p)) : 0;
+  if (conv_is_tiled(p)) return conv_tiles_bytes(p);
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
   return bytes;
@@ -571,6 +573,10 @@ static bool pack(const kernel_context *ctx, const void *args) {
   char *to = ctx->scratch(ctx->pool, pack_bytes(p));
   if (to && is_encoded(&p->encoding)) {
     codes_pack(ctx, &p->encoding, p->weight, conv_weight_rows(p), conv_weight_row(p), to);
+    return true;
+  }
+  if (to && conv_is_tiled(p)) {
+    conv_tiles_pack(ctx, p, to);
     return true;
   }
   for (int64_t i = 0; to && i < set_count(p); to += set_bytes(p, i++)) {

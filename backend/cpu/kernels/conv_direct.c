@@ -6,7 +6,12 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/conv_direct_tiles.h"
+#include "backend/cpu/kernels/conv_row_tiles.h"
+#include "backend/cpu/kernels/conv_spread_tiles.h"
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_weight.h"
+#include "backend/cpu/kernels/conv_words.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/direct_kernels.h"
 #include "backend/cpu/kernels/features.h"
@@ -30,8 +35,7 @@ enum {
   TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
   PACK_GRAIN = 1,         /* panels */
   PACK_K = 64,
-  MOST_LANES = 32,
-  SOME = 64 /* words of a row that are gathered at once */
+  MOST_LANES = 32
 };
 
 /* Along a dimension, from the first input of the first output to the last of the last. */
@@ -178,24 +182,6 @@ static void find_offsets(direct *t) {
   for (int64_t i = t->taps; i < t->k; i++) t->offsets[i] = t->offsets[i - t->taps] + t->depth_step;
 }
 
-/* n words of two rows, whose elements are `step` apart. */
-static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
-                        uint32_t *to) {
-  if (step == 1) narrow_join(even, odd, n, to);
-  if (step == 2) narrow_join_halves(even, odd, n, to);
-  for (int64_t i = 0; step > 2 && i < n; i++)
-    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
-}
-static void join_strided(const float *even, const float *odd, int64_t step, int64_t n, float *to) {
-  float x[SOME], y[SOME];
-  for (int64_t at = 0; at < n; at += SOME) {
-    const int64_t m = least(SOME, n - at);
-    for (int64_t i = 0; i < m; i++) x[i] = even[(at + i) * step];
-    for (int64_t i = 0; odd && i < m; i++) y[i] = odd[(at + i) * step];
-    pairs_join(x, odd ? y : NULL, m, (uint32_t *)(void *)(to + at));
-  }
-}
-
 /* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
  * the row of the next channel, `odd`, which may be NULL. */
 static void copy_row(const direct *t, const void *from, const void *odd, float *to) {
@@ -208,12 +194,8 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
   const bool narrow = is_narrow(t->p->x_is_narrow);
   const void *x = from ? narrow_at(from, narrow, first) : NULL,
              *y = odd ? narrow_at(odd, narrow, first) : NULL;
-  if (n > 0 && narrow)
-    join_narrow(x, y, step, n, (uint32_t *)(void *)(to + left));
-  else if (n > 0 && step > 1)
-    join_strided(x, y, step, n, to + left);
-  else if (n > 0 && conv_is_rounded(t->p))
-    pairs_join(x, y, n, (uint32_t *)(void *)(to + left));
+  if (n > 0 && conv_is_rounded(t->p))
+    conv_join_row(narrow, x, y, step, n, (uint32_t *)(void *)(to + left));
   else if (n > 0)
     memcpy(to + left, x, (size_t)n * sizeof *to);
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
@@ -359,17 +341,40 @@ static size_t slot_bytes(const kernel_context *ctx, const direct *t) {
   return slots_bytes(ctx, task_count(t), work_of(t), task_bytes(t));
 }
 
+/* How convolutions are made by AMX. */
+typedef struct tiled_way {
+  size_t (*packed_bytes)(const conv_args *p);
+  void (*pack)(const kernel_context *ctx, const conv_args *p, char *to);
+  size_t (*scratch)(const kernel_context *ctx, const conv_args *p);
+  void (*run)(const kernel_context *ctx, const conv_args *p, char *memory);
+} tiled_way;
+
+static const tiled_way *tiles_of(const conv_args *p) {
+  static const tiled_way spread = {spread_tiles_packed_bytes, spread_tiles_pack,
+                                   spread_tiles_scratch, spread_tiles_run},
+                         rows = {conv_tiles_bytes, conv_tiles_pack, row_tiles_scratch,
+                                 row_tiles_run},
+                         blocks = {conv_tiles_bytes, conv_tiles_pack, direct_tiles_scratch,
+                                   direct_tiles_run};
+  return p->transposed ? &spread : conv_is_by_rows(p) ? &rows : &blocks;
+}
+
 static size_t direct_scratch(const kernel_context *ctx, const void *args) {
+  if (conv_is_tiled(args)) return tiles_of(args)->scratch(ctx, args);
   const direct t = plan(ctx, args);
   return is_empty(&t) ? 0 : offset_bytes(&t) + copy_bytes(&t) + slot_bytes(ctx, &t);
 }
 
 static bool run_direct(const kernel_context *ctx, const void *args) {
-  direct t = plan(ctx, args);
   const size_t bytes = direct_scratch(ctx, args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes == 0) return true;
   if (!memory) return false;
+  if (conv_is_tiled(args)) {
+    tiles_of(args)->run(ctx, args, memory);
+    return true;
+  }
+  direct t = plan(ctx, args);
   t.offsets = (int64_t *)(void *)memory;
   t.copied = (float *)(void *)(memory + offset_bytes(&t));
   char *slots = memory + offset_bytes(&t) + copy_bytes(&t);
@@ -475,13 +480,19 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const packing k = packing_of(args);
   (void)ctx;
-  return kernel_scratch_size(packed_bytes(&k));
+  return kernel_scratch_size(conv_is_tiled(args) ? tiles_of(args)->packed_bytes(args)
+                                                 : packed_bytes(&k));
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
   packing k = packing_of(args);
-  k.to = ctx->scratch(ctx->pool, packed_bytes(&k));
-  if (!k.to) return false;
+  char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  if (!to) return false;
+  if (conv_is_tiled(args)) {
+    tiles_of(args)->pack(ctx, args, to);
+    return true;
+  }
+  k.to = (float *)(void *)to;
   ctx->parallel_for(ctx->pool, k.p->groups * k.panels, PACK_GRAIN, pack_panels, &k);
   return true;
 }

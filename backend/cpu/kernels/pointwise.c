@@ -3,7 +3,9 @@
  * task, or, where several tasks read the same columns, of all images before. */
 #include "backend/cpu/kernels/pointwise.h"
 
+#include "backend/cpu/kernels/amx_sums.h"
 #include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/narrow_steps.h"
@@ -27,8 +29,10 @@ enum {
 typedef struct cutting {
   const conv_part *a;
   const kgemm *g;
-  pointwise_kernel whole, half;
+  bool tiled;                   /* by AMX */
+  pointwise_kernel whole, half; /* by tiles of their columns alone */
   int64_t cells, height, strips;
+  int64_t k;            /* elements or words of a column, as they are packed */
   int64_t across, down; /* tasks of an image and group: of columns, and of strips */
   char *words;          /* panels (k, nr) of all images, where tasks share them */
 } cutting;
@@ -37,11 +41,11 @@ static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
 /* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
  * as they are where few strips read them. */
 static bool packs_words(const cutting *c) {
-  return is_rounded(c) && (!is_narrow(c->a->p->x_is_narrow) || c->strips > FEW_STRIPS);
+  return is_rounded(c) && (c->tiled || !is_narrow(c->a->p->x_is_narrow) || c->strips > FEW_STRIPS);
 }
 static bool shares_words(const cutting *c) { return packs_words(c) && c->down > 1; }
 static size_t panel_bytes(const cutting *c) {
-  return (size_t)(c->g->k * c->whole.nr) * sizeof(uint32_t);
+  return (size_t)(c->k * c->whole.nr) * sizeof(uint32_t);
 }
 static int64_t panel_count(const cutting *c) { return ceil_div(c->cells, c->whole.nr); }
 static size_t shared_bytes(const cutting *c) {
@@ -88,10 +92,16 @@ static int64_t columns_cut(const cutting *c, int64_t panels, int64_t wanted) {
 static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g) {
   cutting c = {.a = a,
                .g = g,
+               .tiled = conv_is_tiled(a->p),
                .whole = kernel_for(a->p, false),
                .half = kernel_for(a->p, true),
                .cells = cell_count(a),
-               .height = gemm_strip_height(g)};
+               .height = gemm_strip_height(g),
+               .k = g->k};
+  if (c.tiled) {
+    c.height = AMX_OUTPUTS;
+    c.k = conv_tiled_words(a->p);
+  }
   c.strips = ceil_div(g->m, c.height);
   const int64_t panels = c.cells / c.whole.nr, products = a->p->images * g->batch;
   c.across = ceil_div(panels, TASK_PANELS);
@@ -128,7 +138,12 @@ static const void *plane_at(const cutting *c, int64_t image, int64_t group, int6
 
 static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
   const conv_args *p = c->a->p;
-  if (is_narrow(p->x_is_narrow))
+  const bool narrow = is_narrow(p->x_is_narrow);
+  if (c->tiled)
+    for (int64_t i = 0; i < columns; i += AMX_COLUMNS, to += c->k * AMX_COLUMNS)
+      amx_pack_panel(narrow_at(from, narrow, i), narrow, c->cells, p->channels, c->k,
+                     (int)least(AMX_COLUMNS, columns - i), to);
+  else if (narrow)
     narrow_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
   else
     pairs_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
@@ -195,6 +210,30 @@ static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
   return (t->image * p->groups + t->group) * p->outputs + row;
 }
 
+/* Sums of tiles by AMX, of whose rows there are `rows`. */
+static void run_tiled(const cutting *c, const narrow_tile *tile, int rows, int columns) {
+  static const int64_t offset = 0;
+  _Alignas(64) float sums[AMX_OUTPUTS * AMX_COLUMNS];
+  const amx_sums all = {.blocks = c->k / AMX_WORDS,
+                        .taps = 1,
+                        .a = tile->a,
+                        .b = tile->b,
+                        .b_step = tile->b_step,
+                        .offsets = &offset,
+                        .c = sums,
+                        .c_step = AMX_COLUMNS,
+                        .asks = true};
+  amx_sums_run(&all, rows > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2, columns);
+  narrow_tile_store(tile, rows, columns, sums);
+}
+
+static void run_sums(const cutting *c, const narrow_tile *tile, int rows, int columns) {
+  if (c->tiled)
+    run_tiled(c, tile, rows, columns);
+  else
+    narrow_tile_run(tile, rows, columns);
+}
+
 /* Tiles that read or write BF16. */
 static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, int rows,
                        int columns) {
@@ -216,14 +255,14 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
       .low = t->low,
       .high = t->high};
   if (!is_narrow(p->out_is_narrow) || p->steps.head.n_steps == 0) {
-    narrow_tile_run(&tile, rows, columns);
+    run_sums(c, &tile, rows, columns);
     return;
   }
-  _Alignas(64) float sums[NARROW_ROWS * NARROW_COLUMNS];
+  _Alignas(64) float sums[AMX_OUTPUTS * NARROW_COLUMNS];
   tile.c = sums;
   tile.c_step = columns;
   tile.c_is_narrow = false;
-  narrow_tile_run(&tile, rows, columns);
+  run_sums(c, &tile, rows, columns);
   narrow_steps(&p->steps, sums, (int64_t)rows * columns);
   narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
 }
@@ -234,7 +273,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
   int64_t first;
   const pointwise_kernel *kernel = kernel_at(c, column, &first);
   const bool words = packs_words(c);
-  const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = c->g->k;
+  const int64_t row = strip * c->height, output = t->group * p->outputs + row, k = c->k;
   const int64_t at = output_at(c, t, row) * c->cells + first;
   const pointwise_tile tile = {
       .k = k,
@@ -250,7 +289,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .low = p->tail.low,
       .high = p->tail.high};
   const int rows = (int)least(c->height, c->g->m - row);
-  if (is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
+  if (c->tiled || is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
       is_narrow(p->tail.added_is_narrow))
     run_narrow(c, &tile, at, rows, kernel->nr);
   else
@@ -270,14 +309,13 @@ static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t 
 static void run_patch(const void *user, int64_t task, char *scratch) {
   const cutting *c = user;
   patch t = patch_of(c, task);
-  const int64_t weight = (t.stop - t.strip) * c->height * c->g->k * (int64_t)sizeof(float);
+  const int64_t weight = (t.stop - t.strip) * c->height * c->k * (int64_t)sizeof(float);
+  const int64_t strips = weight <= CACHED_WEIGHT ? t.stop - t.strip : 1;
   t.words = scratch;
   if (packs_words(c) && !shares_words(c)) pack_columns(c, t.image, t.group, t.from, t.to, scratch);
-  if (weight <= CACHED_WEIGHT) {
-    run_strips(c, &t, t.strip, t.stop);
-    return;
-  }
-  for (int64_t s = t.strip; s < t.stop; s++) run_strips(c, &t, s, s + 1);
+  if (c->tiled) amx_sums_begin();
+  for (int64_t s = t.strip; s < t.stop; s += strips) run_strips(c, &t, s, s + strips);
+  if (c->tiled) amx_sums_end();
 }
 
 static bool is_empty(const cutting *c) { return c->a->p->images * c->g->batch * c->g->m == 0; }

@@ -121,6 +121,37 @@ TARGET_AVX512_BF16 static void run_whole(const narrow_tile *t, int rows) {
 }
 TARGET_AVX512_BF16 static void run_half(const narrow_tile *t, int rows) { tile_rows(t, rows, 1); }
 #undef TILE_ROWS
+
+/* What is absent is known where it is compiled: a row takes few instructions then. */
+TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const narrow_tile *t, int rows, const int vectors,
+                                                const bool adds, const float *sums) {
+  const narrow_tile own = *t;
+  const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
+  for (int i = 0; i < rows; i++, sums += NARROW_COLUMNS) {
+    const __m512 bias = _mm512_set1_ps(own.bias ? own.bias[i] : -0.0F);
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = i * own.c_step + v * LANES;
+      __m512 sum = _mm512_loadu_ps(sums + v * LANES) + bias;
+      if (adds) sum += load_avx512(own.added_is_narrow ? DTYPE_BF16 : DTYPE_F32, own.added, at);
+      sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
+      if (own.c_is_narrow)
+        _mm256_storeu_si256((void *)((uint16_t *)own.c + at), (__m256i)_mm512_cvtneps_pbh(sum));
+      else
+        _mm512_storeu_ps((float *)own.c + at, sum);
+    }
+  }
+}
+
+TARGET_AVX512_BF16 static void store_rows(const narrow_tile *t, int rows, int columns,
+                                          const float *sums) {
+  if (columns < NARROW_COLUMNS)
+    store_all(t, rows, 1, t->added != NULL, sums);
+  else if (t->added)
+    store_all(t, rows, 2, true, sums);
+  else
+    store_all(t, rows, 2, false, sums);
+}
 #endif
 
 /* ---------------------------------------------------------------- any processor */
@@ -165,4 +196,12 @@ void narrow_tile_run(const narrow_tile *t, int rows, int columns) {
   }
 #endif
   run_portable(t, rows, columns);
+}
+
+void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums) {
+#if KERNEL_X86
+  store_rows(t, rows, columns, sums);
+#else
+  (void)t, (void)rows, (void)columns, (void)sums;
+#endif
 }

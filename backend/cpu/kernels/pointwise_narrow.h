@@ -24,5 +24,7 @@ typedef struct narrow_tile {
 enum { NARROW_ROWS = 12, NARROW_COLUMNS = 32 };
 /* columns: NARROW_COLUMNS, or half of them. */
 void narrow_tile_run(const narrow_tile *t, int rows, int columns);
+/* The same of sums (rows, NARROW_COLUMNS) of any number of rows, by AVX-512. */
+void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums);
 
 #endif

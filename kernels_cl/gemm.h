@@ -94,9 +94,18 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
   const index_t padded = (m_size + ROWS - 1) / ROWS * ROWS;
   const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
   a += (long)k0 * padded;
+#if AMX
+  const int each = ROWS * WHOLE_TILES(depth);
+  for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
+    for (int i = 0; next && i < 2 * share; i++, next += LINE) ASK_FOR(next);
+    multiply_tiles(a + (long)panel * each, each, min(2, (int)(last - panel)), b, COLUMNS, depth,
+                   sums, strip, k0 == 0);
+  }
+#else
   for (index_t panel = first; panel < last; panel++, sums += ROWS * strip) {
     for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
     multiply_panels(a + (long)panel * ROWS * depth, ROWS, b, depth, k0 == 0, sums, strip);
   }
+#endif
 }
 #endif

@@ -143,7 +143,7 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bo
   launch l;
   launch_begin(&l, s, n);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "PAIRS", g.pairs);
+  launch_pairs(&l, g.pairs);
   launch_dtype(&l, "X_TYPE", f->x->t.type);
   launch_dtype(&l, "OUT_TYPE", f->out->t.type);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);

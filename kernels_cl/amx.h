@@ -17,6 +17,19 @@
 #define TILE 16 /* rows, words, columns */
 #define WHOLE_TILES(n) (((n) + TILE - 1) / TILE * TILE)
 
+#if AMX
+/* One or two panels of a, a_panel apart, each a tile of 16 words after the other, and of b rows of
+ * 32 words, b_row apart. next: what is read later, asked for meanwhile, `lines` of 16 floats with
+ * each step of 16 words; or 0 and none. */
+typedef struct tiles {
+  const __global float *a;
+  index_t a_panel;
+  int panels, b_row, lines;
+  B_SPACE const float *b;
+  const __global float *next;
+} tiles;
+#endif
+
 #if AMX == AMX_ASM
 typedef struct __attribute__((aligned(64))) amx_configuration {
   uchar palette, start_row, reserved[14];
@@ -41,20 +54,22 @@ static inline void amx_end(void) { __asm__ volatile("tilerelease" : : : "memory"
                    :                                     \
                    : "r"((ulong)(p)), "r"((long)(bytes)) \
                    : "memory")
-#define TILE_STORE(tile, p, bytes)                       \
-  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)"  \
-                   :                                     \
-                   : "r"((ulong)(p)), "r"((long)(bytes)) \
+#define TILE_STORE(tile, p, bytes)                        \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" \
+                   :                                      \
+                   : "r"((ulong)(p)), "r"((long)(bytes))  \
                    : "memory")
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
-#define TILE_MULTIPLY(c, a, b)                                                       \
+#define TILE_MULTIPLY(c, a, b) \
   __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
 
-/* Of `steps` tiles of each, the last of which may have fewer words, as configured. */
-static inline void multiply_steps(const __global float *a, index_t a_panel, int panels,
-                                  B_SPACE const float *b, int b_row, int steps,
-                                  SUMS_SPACE float *sums, int pitch, bool first) {
+/* sums = the products of `steps` tiles of each from word `from` on, of which the last may have
+ * fewer words, as configured; on top of what they were unless `first`. */
+static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPACE float *sums,
+                                  int pitch, bool first) {
   SUMS_SPACE float *below = sums + TILE * pitch;
+  const __global float *a = t->a + from * TILE, *next = t->next;
+  B_SPACE const float *b = t->b + from * t->b_row;
   if (first) {
     TILE_ZERO(0);
     TILE_ZERO(1);
@@ -63,24 +78,25 @@ static inline void multiply_steps(const __global float *a, index_t a_panel, int 
   } else {
     TILE_LOAD(0, sums, 4 * pitch);
     TILE_LOAD(1, sums + TILE, 4 * pitch);
-    if (panels > 1) TILE_LOAD(2, below, 4 * pitch);
-    if (panels > 1) TILE_LOAD(3, below + TILE, 4 * pitch);
+    if (t->panels > 1) TILE_LOAD(2, below, 4 * pitch);
+    if (t->panels > 1) TILE_LOAD(3, below + TILE, 4 * pitch);
   }
-  for (int i = 0; i < steps; i++, a += TILE * TILE, b += TILE * b_row) {
-    TILE_LOAD(6, b, 4 * b_row);
+  for (int i = 0; i < steps; i++, a += TILE * TILE, b += TILE * t->b_row) {
+    TILE_LOAD(6, b, 4 * t->b_row);
     TILE_LOAD(4, a, 4 * TILE);
-    TILE_LOAD(7, b + TILE, 4 * b_row);
+    TILE_LOAD(7, b + TILE, 4 * t->b_row);
+    for (int l = 0; l < t->lines; l++, next += TILE) ASK_FOR(next);
     TILE_MULTIPLY(0, 4, 6);
     TILE_MULTIPLY(1, 4, 7);
-    if (panels == 1) continue;
-    TILE_LOAD(5, a + a_panel, 4 * TILE);
+    if (t->panels == 1) continue;
+    TILE_LOAD(5, a + t->a_panel, 4 * TILE);
     TILE_MULTIPLY(2, 5, 6);
     TILE_MULTIPLY(3, 5, 7);
   }
   TILE_STORE(0, sums, 4 * pitch);
   TILE_STORE(1, sums + TILE, 4 * pitch);
-  if (panels > 1) TILE_STORE(2, below, 4 * pitch);
-  if (panels > 1) TILE_STORE(3, below + TILE, 4 * pitch);
+  if (t->panels > 1) TILE_STORE(2, below, 4 * pitch);
+  if (t->panels > 1) TILE_STORE(3, below + TILE, 4 * pitch);
 }
 #else
 static inline void amx_begin(void) {}
@@ -88,27 +104,25 @@ static inline void amx_end(void) {}
 #endif
 
 #if AMX
-/* sums (16 `panels`, 32), rows `pitch` apart, = one or two panels of a, a_panel apart, each a tile
- * of 16 words after the other, by `words` rows of b, b_row apart; on top of what they were unless
- * `first`. What a's tiles have beyond the words is not read. */
-static inline void multiply_tiles(const __global float *a, index_t a_panel, int panels,
-                                  B_SPACE const float *b, int b_row, int words,
-                                  SUMS_SPACE float *sums, int pitch, bool first) {
+/* sums (16 rows of each panel, 32), rows `pitch` apart, = the panels by `words` rows of b, on top
+ * of what they were unless `first`. What a's tiles have beyond the words is not read. */
+static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *sums, int pitch,
+                                  bool first) {
 #if AMX == AMX_ASM
-  const int whole = words / TILE, rest = words % TILE;
-  if (whole) multiply_steps(a, a_panel, panels, b, b_row, whole, sums, pitch, first);
-  if (rest == 0) return;
-  amx_configure(rest);
-  multiply_steps(a + whole * TILE * TILE, a_panel, panels, b + whole * TILE * b_row, b_row, 1, sums,
-                 pitch, first && whole == 0);
+  const int whole = words / TILE * TILE;
+  if (whole) multiply_steps(t, 0, whole / TILE, sums, pitch, first);
+  if (whole == words) return;
+  amx_configure(words - whole);
+  multiply_steps(t, whole, 1, sums, pitch, first && whole == 0);
   amx_configure(TILE);
 #else
-  for (int r = 0; r < panels * TILE; r++) {
-    const __global float *row = a + r / TILE * a_panel + r % TILE * TILE;
+  for (int r = 0; r < t->panels * TILE; r++) {
+    const __global float *row = t->a + r / TILE * t->a_panel + r % TILE * TILE;
     for (int j = 0; j < 2 * TILE; j++) {
       float sum = first ? 0 : sums[r * pitch + j];
       for (int i = 0; i < words; i++) {
-        const uint x = as_uint(row[i / TILE * TILE * TILE + i % TILE]), y = as_uint(b[i * b_row + j]);
+        const uint x = as_uint(row[i / TILE * TILE * TILE + i % TILE]),
+                   y = as_uint(t->b[i * t->b_row + j]);
         sum = fma(as_float(x << 16), as_float(y << 16), sum);
         sum = fma(as_float(x & 0xffff0000u), as_float(y & 0xffff0000u), sum);
       }

@@ -17,9 +17,9 @@ __kernel void amx_probe(__global int *sums, const long sums_offset) {
       const int even = (int)(at * 2654435761u) >> 28, odd = (int)((at + 1) * 2654435761u) >> 28;
       b[i * 2 * TILE + j] = as_float(float_to_bf16(even) | (uint)float_to_bf16(odd) << 16);
     }
+  const tiles t = {(const __global float *)(sums + SUMS), 0, 1, 2 * TILE, 0, b, 0};
   amx_begin();
-  multiply_tiles((const __global float *)(sums + SUMS), 0, 1, b, 2 * TILE, WORDS, made, 2 * TILE,
-                 true);
+  multiply_tiles(&t, WORDS, made, 2 * TILE, true);
   amx_end();
   for (int i = 0; i < SUMS; i++) sums[i] = (int)made[i];
 #endif

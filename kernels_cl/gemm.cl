@@ -181,12 +181,12 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
                    __local float *memory) {
-  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
+  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2),
+                words = WORDS_OF(k_size);
   const index_t panels = (m_size + ROWS - 1) / ROWS,
                 first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
   const int width = (int)min(strip, n_size - n0);
-  const index_t words = WORDS_OF(k_size);
 #if !B_PACKED || !IS_F32(B_TYPE)
   __local float *packed = memory;
   memory += DEPTH * strip;

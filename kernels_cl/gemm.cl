@@ -13,8 +13,8 @@
 #include "gemm.h"
 
 #if AMX
-#define PACKED_WORDS(n) WHOLE_TILES(n)
-#define PACKED_AT(k, r) (((k) / TILE * ROWS + (r)) * TILE + (k) % TILE)
+#define PACKED_WORDS(n) AMX_WHOLE(n)
+#define PACKED_AT(k, r) (((k) / AMX_SIDE * ROWS + (r)) * AMX_SIDE + (k) % AMX_SIDE)
 #else
 #define PACKED_WORDS(n) (n)
 #define PACKED_AT(k, r) ((k)*ROWS + (r))
@@ -29,7 +29,7 @@ static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k,
   for (; 2 * i + 16 <= n && i + 8 <= words; i += 8)
     vstore8(WORDS8(A_TYPE, row + 2 * i), 0, to + PACKED_AT(i, 0));
 #endif
-  for (; i < WHOLE_TILES(words); i++)
+  for (; i < AMX_WHOLE(words); i++)
     to[PACKED_AT(i, 0)] = i < words ? WORD_AT(A_TYPE, row, i, a_k, n) : 0.0f;
 }
 #elif PAIRS
@@ -93,7 +93,7 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
       for (int k = from; k < PACKED_WORDS(depth); k++) packed[PACKED_AT(k, r)] = 0;
     } else {
 #if AMX
-      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r * TILE);
+      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r * AMX_SIDE);
 #elif PAIRS
       pack_words(row, a_k, depth, k_size - 2 * k0, packed + r);
 #elif A_ORDER == 1
@@ -200,7 +200,6 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   out += out_offset + (long)z * m_size * n_size + n0;
   sums += sums_offset + (long)z * m_size * n_size + n0;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + n0 * bias_n;
-
   amx_begin();
   for (index_t k0 = 0; k0 < words; k0 += DEPTH) {
     const int depth = (int)min((index_t)DEPTH, words - k0);

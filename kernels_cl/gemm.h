@@ -93,13 +93,13 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
                               int depth, index_t m_size, __local float *sums, int strip) {
   a += (long)k0 * ((m_size + ROWS - 1) / ROWS * ROWS);
 #if AMX
-  const int each = ROWS * WHOLE_TILES(depth), twos = (int)(last - first + 1) / 2,
+  const int each = ROWS * AMX_WHOLE(depth), twos = (int)(last - first + 1) / 2,
             lines = next ? (COLUMNS + twos - 1) / twos : 0;
   for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
     const tiles t = {
         a + (long)panel * each, each, min(2, (int)(last - panel)), COLUMNS, lines, b, next};
     multiply_tiles(&t, depth, sums, strip, k0 == 0);
-    next += lines * (depth / TILE) * LINE;
+    next += lines * (depth / AMX_SIDE) * LINE;
   }
 #else
   const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);

@@ -57,7 +57,7 @@ static int64_t strip_of(const gemm *g) {
 
 clave_status gemm_choose_amx(gemm *g) {
   g->amx = AMX_NONE;
-  if (!g->pairs || g->f.m < AMX_ROWS || !sums_are_local(g)) return NULL;
+  if (!g->pairs || g->f.m < AMX_ROWS) return NULL;
   return recorder_amx(g->s, &g->amx);
 }
 
@@ -232,7 +232,7 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
 clave_status gemm_packed(const gemm *all) {
   gemm with_tiles = *all;
   const gemm *g = &with_tiles;
-  TRY(gemm_choose_amx(&with_tiles));
+  if (sums_are_local(all)) TRY(gemm_choose_amx(&with_tiles));
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
   bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;

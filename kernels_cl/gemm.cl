@@ -1,17 +1,38 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on a CPU, for floats
  * up to f32.
  *
- * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns
- * `strip` columns of out and some panels of rows. Per block of DEPTH k it packs its part of b into
- * local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel stays in the first-level
- * cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH floats, one broadcast and
- * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32), or with
- * SUMS_LOCAL in local memory, as (row, column of the strip): rows of out are a page apart.
- * B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are, or made floats in
- * local memory. PAIRS: k counts words of pairs.h, and a b that is not packed has B_ORDER 0. */
+ * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS], for AMX in tiles (gemm_tile.h).
+ * In gemm, a work-item owns `strip` columns of out and some panels of rows. Per block of DEPTH k it
+ * packs its part of b into local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel
+ * stays in the first-level cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH
+ * floats, one broadcast and two multiply-adds a step. Between blocks the sums wait in `sums` (out
+ * itself for f32), or with SUMS_LOCAL in local memory, as (row, column of the strip): rows of out
+ * are a page apart. B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are,
+ * or made floats in local memory. PAIRS: k counts words of pairs.h, and a b that is not packed has
+ * B_ORDER 0. */
 #include "gemm.h"
 
-#if PAIRS
+#if AMX
+#define PACKED_WORDS(n) AMX_WHOLE(n)
+#define PACKED_AT(k, r) (((k) / AMX_SIDE * ROWS + (r)) * AMX_SIDE + (k) % AMX_SIDE)
+#else
+#define PACKED_WORDS(n) (n)
+#define PACKED_AT(k, r) ((k)*ROWS + (r))
+#endif
+
+#if AMX
+/* Words of a row, of which n elements are there, to tiles whose others of that row become 0. */
+static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k, int words,
+                              index_t n, __global float *to) {
+  int i = 0;
+#if A_ORDER == 1
+  for (; 2 * i + 16 <= n && i + 8 <= words; i += 8)
+    vstore8(WORDS8(A_TYPE, row + 2 * i), 0, to + PACKED_AT(i, 0));
+#endif
+  for (; i < AMX_WHOLE(words); i++)
+    to[PACKED_AT(i, 0)] = i < words ? WORD_AT(A_TYPE, row, i, a_k, n) : 0.0f;
+}
+#elif PAIRS
 /* Words of a row, of which n elements are there, ROWS apart. */
 static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k, int words,
                               index_t n, __global float *to) {
@@ -56,8 +77,8 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
   const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH,
                 words = WORDS_OF(k_size);
   const int depth = (int)min((index_t)DEPTH, words - k0);
-  packed +=
-      packed_offset + (long)z * padded * words + (long)k0 * padded + (long)panel * ROWS * depth;
+  packed += packed_offset + (long)z * padded * PACKED_WORDS(words) + (long)k0 * padded +
+            (long)panel * ROWS * PACKED_WORDS(depth);
   a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * (PAIRS ? 2 : 1) * a_k;
   int from = 0; /* k that are done */
 #if WIDTH == 16 && A_ORDER == 1 && !PAIRS
@@ -69,9 +90,11 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
     const index_t m = panel * ROWS + r;
     __global const STORAGE(A_TYPE) *row = a + min(m, m_size - 1) * a_m;
     if (m >= m_size) {
-      for (int k = from; k < depth; k++) packed[k * ROWS + r] = 0;
+      for (int k = from; k < PACKED_WORDS(depth); k++) packed[PACKED_AT(k, r)] = 0;
     } else {
-#if PAIRS
+#if AMX
+      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r * AMX_SIDE);
+#elif PAIRS
       pack_words(row, a_k, depth, k_size - 2 * k0, packed + r);
 #elif A_ORDER == 1
       for (int k = from; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
@@ -158,12 +181,12 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
                    __local float *memory) {
-  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
-  const index_t panels = (m_size + ROWS - 1) / ROWS;
-  const index_t first = (index_t)get_global_id(1) * panels_each,
+  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2),
+                words = WORDS_OF(k_size);
+  const index_t panels = (m_size + ROWS - 1) / ROWS,
+                first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
   const int width = (int)min(strip, n_size - n0);
-  const index_t words = WORDS_OF(k_size);
 #if !B_PACKED || !IS_F32(B_TYPE)
   __local float *packed = memory;
   memory += DEPTH * strip;
@@ -177,7 +200,7 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   out += out_offset + (long)z * m_size * n_size + n0;
   sums += sums_offset + (long)z * m_size * n_size + n0;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + n0 * bias_n;
-
+  amx_begin();
   for (index_t k0 = 0; k0 < words; k0 += DEPTH) {
     const int depth = (int)min((index_t)DEPTH, words - k0);
 #if PAIRS && !B_PACKED
@@ -206,6 +229,7 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
 #endif
     }
   }
+  amx_end();
 #if SUMS_LOCAL
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) {
     store_row(memory + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size, alpha,

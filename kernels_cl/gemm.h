@@ -91,12 +91,22 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
 static inline void add_column(__global const float *a, B_SPACE const float *b,
                               __global const float *next, index_t first, index_t last, index_t k0,
                               int depth, index_t m_size, __local float *sums, int strip) {
-  const index_t padded = (m_size + ROWS - 1) / ROWS * ROWS;
+  a += (long)k0 * ((m_size + ROWS - 1) / ROWS * ROWS);
+#if AMX
+  const int each = ROWS * AMX_WHOLE(depth), twos = (int)(last - first + 1) / 2,
+            lines = next ? (COLUMNS + twos - 1) / twos : 0;
+  for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
+    const tiles t = {
+        a + (long)panel * each, each, min(2, (int)(last - panel)), COLUMNS, lines, b, next};
+    multiply_tiles(&t, depth, sums, strip, k0 == 0);
+    next += lines * (depth / AMX_SIDE) * LINE;
+  }
+#else
   const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
-  a += (long)k0 * padded;
   for (index_t panel = first; panel < last; panel++, sums += ROWS * strip) {
     for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
     multiply_panels(a + (long)panel * ROWS * depth, ROWS, b, depth, k0 == 0, sums, strip);
   }
+#endif
 }
 #endif

@@ -1,5 +1,6 @@
 /* Panels of matrices on CPUs: [panel of ROWS rows of a][k][ROWS], [panel of COLUMNS columns of
- * b][k][COLUMNS], and the tile of sums that two of them make. */
+ * b][k][COLUMNS], and the tile of sums that two of them make. With AMX a panel of a is of tiles
+ * instead: [16 k][ROWS][16]. */
 #include "pairs.h"
 #include "transpose.h"
 #ifndef B_TYPE
@@ -11,7 +12,12 @@
 #ifndef B_PACKED
 #define B_PACKED 0
 #endif
-#if WIDTH == 8
+#ifndef AMX
+#define AMX 0 /* without tiles: amx.h */
+#endif
+#if AMX
+#define ROWS 16 /* of a tile */
+#elif WIDTH == 8
 #define ROWS 6 /* 12 of 16 registers */
 #else
 #define ROWS 8 /* 16 of 32 registers */
@@ -32,6 +38,7 @@
 #ifndef SUMS_SPACE
 #define SUMS_SPACE __private /* where tiles of sums are */
 #endif
+#include "amx.h"
 
 #if WIDTH >= 8
 /* r[i]: 16 neighbours in k of column i; to to[k * COLUMNS + column]. */

@@ -5,7 +5,8 @@
  * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
  * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
  * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
- * tile: [word][COLUMNS]. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay
+ * tile: [word][COLUMNS]. AMX: two panels at once, by amx.h, whose sums of a block are in private
+ * memory. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay
  * in private memory then until they are rounded. */
 #include "common.h"
 #include "gemm_tile.h"
@@ -17,6 +18,11 @@
 #define MOST_BLOCK 256 /* positions of a block, at most */
 #endif
 #define PITCH (MOST_BLOCK + COLUMNS) /* of sums in private memory, with room before the first */
+#if AMX
+#define PANELS 2 /* at once */
+#else
+#define PANELS 1
+#endif
 #if PAIRS
 typedef __local const float *x_pointer;
 #else
@@ -125,6 +131,40 @@ typedef struct place {
   index_t step, origin;
 } place;
 
+#if AMX
+/* Sums of positions [begin, end) of some panels; x: the words from `begin` on. A tile of few
+ * positions has others, too, of which nothing is kept. */
+static inline void make_tiles(const product *p, int panels, x_pointer x, float *sums,
+                              index_t positions, index_t begin, index_t end) {
+  tile t;
+  for (index_t at = begin; at < end; at += t.width, x += p->channels * COLUMNS) {
+    t = tile_at(at, end, positions);
+    for (int k0 = 0; k0 < p->channels; k0 += DEPTH) {
+      const int depth = min(DEPTH, p->channels - k0), each = ROWS * AMX_WHOLE(depth);
+      const tiles some = {p->weight + (long)k0 * p->padded + (long)p->panel * each,
+                          each,
+                          panels,
+                          COLUMNS,
+                          0,
+                          x + k0 * COLUMNS,
+                          0};
+      multiply_tiles(&some, depth, sums + (t.first - begin), PITCH, k0 == 0);
+    }
+  }
+}
+
+/* n of a row's results = sums + shift, which are made in place where they are rounded later. */
+static inline MADE_SPACE float *shift_row(float *sums, float shift, out_row out, index_t n) {
+#if ROUNDS_OUT
+  float *made = sums;
+#else
+  MADE_SPACE float *made = out;
+#endif
+  for (index_t i = 0; i < n; i++) made[i] = sums[i] + shift;
+  return made;
+}
+#endif
+
 /* Positions [begin, end) of a panel's outputs; x: at position 0, or the words from `begin` on. */
 static inline void make_positions(product *p, x_pointer x, __global const float *bias,
                                   const place *out, index_t positions, int rows, index_t begin,
@@ -167,9 +207,10 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
   x += x_offset + z * channels * positions;
   bias += bias_offset;
   out += out_offset + z * n_outputs * positions;
-#if ROUNDS_OUT
-  float sums[ROWS * PITCH];
+#if ROUNDS_OUT || AMX
+  float sums[PANELS * ROWS * PITCH + COLUMNS];
 #endif
+  amx_begin();
   for (index_t begin = from; begin < to; begin += block) {
     const index_t end = min(begin + block, to);
 #if PAIRS
@@ -178,9 +219,18 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
 #else
     const x_pointer from = x;
 #endif
-    for (p.panel = first; p.panel < last; p.panel++) {
-      const int output = p.panel * ROWS, rows = min(ROWS, n_outputs - output);
+    for (p.panel = first; p.panel < last; p.panel += PANELS) {
+      const int output = p.panel * ROWS, rows = min(PANELS * ROWS, n_outputs - output);
       const out_row row = out + (index_t)output * positions;
+#if AMX
+      make_tiles(&p, min(PANELS, last - p.panel), words, sums + COLUMNS, positions, begin, end);
+      for (int r = 0; r < rows; r++) {
+        out_row y = row + r * positions + begin;
+        MADE_SPACE float *from =
+            shift_row(sums + COLUMNS + r * PITCH, HAS_BIAS ? bias[output + r] : 0, y, end - begin);
+        FINISH(y, from, (z * n_outputs + output + r) * positions + begin, end - begin);
+      }
+#else
 #if ROUNDS_OUT
       const place made = {sums + COLUMNS, PITCH, begin};
 #else
@@ -192,6 +242,8 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
         FINISH(row + r * positions + begin, from, (z * n_outputs + output + r) * positions + begin,
                end - begin);
       }
+#endif
     }
   }
+  amx_end();
 }

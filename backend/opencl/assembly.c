@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "base/amx.h"
 
 /* What is run to find out: kernels_cl/<name>_probe.cl on `in` words behind `out` of results. */
 typedef struct probe {
@@ -66,10 +67,39 @@ static int32_t mma_sum(uint32_t i) {
   return sum;
 }
 
+/* As in kernels_cl/amx_probe.cl: two tiles of 16 rows of 16 words of a, of which 20 are multiplied
+ * by 32 columns of b. */
+enum { TILE = 16, AMX_WORDS = 20, AMX_SUMS = TILE * 2 * TILE, OF_B = 4096, OF_ROW = 64 };
+static int32_t amx_factor(uint32_t i) {
+  const uint32_t bits = i * UINT32_C(2654435761) >> 28;
+  return (int32_t)bits - (bits >= 8 ? 16 : 0);
+}
+static uint32_t amx_input(uint32_t i) {
+  const uint32_t row = i / TILE % TILE, word = i / (TILE * TILE) * TILE + i % TILE;
+  uint32_t made = 0;
+  for (uint32_t h = 0; h < 2; h++) {
+    const float factor = (float)amx_factor(row * OF_ROW + 2 * word + h);
+    uint32_t bits;
+    memcpy(&bits, &factor, sizeof bits);
+    made |= bits >> 16 << 16 * h;
+  }
+  return made;
+}
+static int32_t amx_sum(uint32_t i) {
+  const uint32_t row = i / (2 * TILE) * OF_ROW, column = OF_B + i % (2 * TILE) * OF_ROW;
+  int32_t sum = 0;
+  for (uint32_t k = 0; k < 2 * AMX_WORDS; k++) sum += amx_factor(row + k) * amx_factor(column + k);
+  return sum;
+}
+
 static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
                    pairs_probe = {1, LANES, TURNS, probe_factor, pairs_sum},
                    subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
+                   amx_probe = {1, AMX_SUMS, 2 * TILE *TILE, amx_input, amx_sum},
                    mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
+
+/* As in kernels_cl/pairs.h. */
+enum { PAIRS_ASM = 1, PAIRS_LOCAL };
 
 /* By the names of /proc/cpuinfo, of an extension, or of PTX, the best of a probe first. */
 typedef struct instruction_set {
@@ -77,6 +107,8 @@ typedef struct instruction_set {
   const probe *probe;
   int how;                   /* dots_kind, mma_kind */
   uint32_t vector_width;     /* of the CPU, at least; 0: not a CPU's */
+  const char *base;          /* another's name that it needs; NULL: none */
+  bool (*is_allowed)(void);  /* by the system; NULL: always */
   const char *extensions[2]; /* one of which the device has */
   const char *platform;      /* part of its name; NULL: any */
   bool must_be_named;        /* by CLAVE_ASM: for tests */
@@ -88,7 +120,24 @@ static const instruction_set sets[] = {
      .probe = &dots_probe,
      .how = DOTS_PACKED,
      .extensions = {"cl_khr_integer_dot_product"}},
-    {.name = "avx512_bf16", .probe = &pairs_probe, .how = 1, .vector_width = 16},
+    {.name = "avx512_bf16", .probe = &pairs_probe, .how = PAIRS_ASM, .vector_width = 16},
+    {.name = "amx_bf16",
+     .probe = &amx_probe,
+     .how = AMX_ASM,
+     .vector_width = 16,
+     .base = "avx512_bf16",
+     .is_allowed = amx_is_allowed},
+    {.name = "pairs_local",
+     .probe = &pairs_probe,
+     .how = PAIRS_LOCAL,
+     .vector_width = 16,
+     .must_be_named = true},
+    {.name = "amx_local",
+     .probe = &amx_probe,
+     .how = AMX_LOCAL,
+     .vector_width = 16,
+     .base = "pairs_local",
+     .must_be_named = true},
     {.name = "subgroups",
      .probe = &subgroups_probe,
      .how = 1,
@@ -102,7 +151,9 @@ _Static_assert(SETS == sizeof((cl_device *)0)->assembly / sizeof(asm_state), "a 
 static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
   const device_traits *t = &d->entry->traits;
   if (set->vector_width)
-    return t->is_cpu && t->vector_width >= set->vector_width && flags && has_word(flags, set->name);
+    return t->is_cpu && t->vector_width >= set->vector_width &&
+           (set->must_be_named || (flags && has_word(flags, set->name))) &&
+           (!set->is_allowed || set->is_allowed());
   if (t->is_cpu || (set->platform && !strstr(d->base.info.platform, set->platform))) return false;
   bool has_one = !set->extensions[0];
   for (int i = 0; i < 2 && set->extensions[i]; i++)
@@ -120,6 +171,15 @@ static clave_status refuse_choice(const char *choice) {
   return st;
 }
 
+/* Whether `choice` is that instruction, or one that needs it. */
+static bool is_named(const instruction_set *set, const char *choice) {
+  bool named = strcmp(choice, set->name) == 0;
+  for (int i = 0; i < SETS; i++)
+    named = named || (sets[i].base && strcmp(choice, sets[i].name) == 0 &&
+                      strcmp(sets[i].base, set->name) == 0);
+  return named;
+}
+
 clave_status assembly_choose(cl_device *d) {
   const char *choice = getenv("CLAVE_ASM");
   bool all = !choice || !*choice, known = all || strcmp(choice, "0") == 0;
@@ -128,7 +188,7 @@ clave_status assembly_choose(cl_device *d) {
   clave_status st = text_status(&flags);
   if (flags.size && !st) flags.data[flags.size - 1] = 0; /* the end of the line */
   for (int i = 0; i < SETS && !st; i++) {
-    bool named = !all && strcmp(choice, sets[i].name) == 0;
+    bool named = !all && is_named(&sets[i], choice);
     known = known || named;
     bool usable = ((all && !sets[i].must_be_named) || named) && is_usable(d, &sets[i], flags.data);
     d->assembly[i] = usable ? ASM_UNTRIED : ASM_UNUSED;
@@ -144,11 +204,15 @@ static void choose_probe(launch *l, const instruction_set *set) {
     launch_dots(l, (dots_kind)set->how);
     launch_args(l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   } else if (set->probe == &pairs_probe) {
-    launch_define(l, "PAIRS", 1);
+    launch_define(l, "PAIRS", set->how);
     launch_args(l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   } else if (set->probe == &subgroups_probe) {
     launch_subgroups(l, true);
     launch_args(l, &(subgroups_probe_args){.sums = scratch_arg(0)});
+  } else if (set->probe == &amx_probe) {
+    launch_define(l, "PAIRS", set->how);
+    launch_define(l, "AMX", set->how);
+    launch_args(l, &(amx_probe_args){.sums = scratch_arg(0)});
   } else {
     launch_define(l, "MMA", set->how);
     launch_args(l, &(mma_probe_args){.sums = scratch_arg(0)});
@@ -182,7 +246,7 @@ static clave_status run_probe(stream *s, const recording *r, const probe *p, buf
 }
 
 static clave_status try_probe(cl_device *d, const instruction_set *set, bool *right) {
-  enum { MOST = 512 };
+  enum { MOST = 1024 };
   cl_recording *r = calloc(1, sizeof *r);
   stream *s = NULL;
   buffer *memory = NULL;
@@ -243,6 +307,23 @@ clave_status recorder_has_pairs(const cl_recorder *s, bool *out) {
   TRY(find_right(s, &pairs_probe, &how));
   *out = how != 0;
   return NULL;
+}
+
+clave_status recorder_amx(const cl_recorder *s, amx_kind *out) {
+  int how;
+  TRY(find_right(s, &amx_probe, &how));
+  *out = (amx_kind)how;
+  return NULL;
+}
+
+void launch_pairs(launch *l, bool pairs) {
+  cl_device *d = l->s->device;
+  int how = 0;
+  mutex_lock(d->lock);
+  for (int i = 0; i < SETS && pairs && !how; i++)
+    if (sets[i].probe == &pairs_probe && d->assembly[i] == ASM_RIGHT) how = sets[i].how;
+  mutex_unlock(d->lock);
+  launch_define(l, "PAIRS", how);
 }
 
 clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) {

@@ -147,7 +147,7 @@ static void begin_lanes(launch *l, cl_recorder *s, const node *n, const lanes *t
   launch_begin(l, s, n);
   launch_dtype(l, "B_TYPE", t->pairs ? DTYPE_F32 : f->weight->t.type);
   launch_define(l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(l, "PAIRS", t->pairs);
+  launch_pairs(l, t->pairs);
   launch_dtype(l, "X_TYPE", f->x->t.type);
   launch_dtype(l, "OUT_TYPE", f->out->t.type);
   launch_define(l, "HAS_BIAS", f->bias != NULL);

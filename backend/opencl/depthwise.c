@@ -55,7 +55,7 @@ static void begin_depthwise(launch *l, cl_recorder *s, const node *n, const conv
   launch_compute(l, DTYPE_F32);
   launch_dtype(l, "X_TYPE", f->x->t.type);
   launch_dtype(l, "OUT_TYPE", f->out->t.type);
-  launch_define(l, "PAIRS", is_narrow(f));
+  launch_pairs(l, is_narrow(f));
   launch_define(l, "SIDE", (int)f->dims[2].kernel);
   launch_define(l, "STRIDE", (int)f->dims[2].stride);
   launch_define(l, "HAS_BIAS", f->bias != NULL);

@@ -19,7 +19,9 @@ typedef struct b_place {
   int codes; /* the form's number */
 } b_place;
 
-static int panel_rows(const gemm *g) { return gemm_panel_rows(recorder_traits(g->s)); }
+static int panel_rows(const gemm *g) {
+  return g->amx ? AMX_ROWS : gemm_panel_rows(recorder_traits(g->s));
+}
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t fitting_strip(const gemm *g, int64_t most) {
@@ -53,6 +55,12 @@ static int64_t strip_of(const gemm *g) {
   return fitting_strip(g, most);
 }
 
+clave_status gemm_choose_amx(gemm *g) {
+  g->amx = AMX_NONE;
+  if (!g->pairs || g->f.m < AMX_ROWS) return NULL;
+  return recorder_amx(g->s, &g->amx);
+}
+
 bool gemm_packed_takes(const gemm *g, int64_t columns) {
   return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
 }
@@ -71,7 +79,8 @@ bool gemm_packed_joins(const gemm *g) {
 }
 
 static void define_shape(launch *l, const gemm *g) {
-  launch_define(l, "PAIRS", g->pairs);
+  launch_pairs(l, g->pairs);
+  launch_define(l, "AMX", (int)g->amx);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->f.a_k == 1);
 }
@@ -113,7 +122,8 @@ static int64_t share_panels(const gemm *g, int64_t panels) {
   int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
   if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(g)));
-  return chunks > 1 ? ceil_div(panels, chunks) : panels;
+  const int64_t each = chunks > 1 ? ceil_div(panels, chunks) : panels;
+  return g->amx ? ceil_div(each, 2) * 2 : each; /* two at once */
 }
 
 static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, int64_t each) {
@@ -187,7 +197,8 @@ static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
 }
 
 static int64_t matrix_floats(const gemm *g) {
-  return count_panels(g) * panel_rows(g) * gemm_depth(g);
+  const int64_t depth = gemm_depth(g);
+  return count_panels(g) * panel_rows(g) * (g->amx ? ceil_div(depth, AMX_ROWS) * AMX_ROWS : depth);
 }
 static int64_t packed_floats(const gemm *g) { return count_matrices(g) * matrix_floats(g); }
 
@@ -218,7 +229,10 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   return NULL;
 }
 
-clave_status gemm_packed(const gemm *g) {
+clave_status gemm_packed(const gemm *all) {
+  gemm with_tiles = *all;
+  const gemm *g = &with_tiles;
+  if (sums_are_local(all)) TRY(gemm_choose_amx(&with_tiles));
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
   bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;

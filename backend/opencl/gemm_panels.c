@@ -49,7 +49,7 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   launch l;
   launch_begin(&l, s, g.node);
   launch_dtype(&l, "B_TYPE", g.pairs ? g.f.b->t.type : moved_type(g.f.b->t.type));
-  launch_define(&l, "PAIRS", g.pairs);
+  launch_pairs(&l, g.pairs);
   launch_define(&l, "WIDTH", width_of(&g));
   launch_define(&l, "B_ORDER", g.f.b_k == 1);
   launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g.f.b),
@@ -138,7 +138,7 @@ clave_status gemm_panels(const gemm *g) {
   launch l;
   gemm_begin_a(&l, g);
   launch_dtype(&l, "B_TYPE", g->pairs ? DTYPE_F32 : g->f.b->t.type);
-  launch_define(&l, "PAIRS", g->pairs);
+  launch_pairs(&l, g->pairs);
   launch_define(&l, "WIDTH", width_of(g));
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows_at_once(g));

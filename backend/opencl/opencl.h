@@ -84,6 +84,9 @@ typedef enum dots_kind {
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
 /* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
+/* How tiles of such pairs are multiplied, as in kernels_cl/amx.h. */
+typedef enum amx_kind { AMX_NONE, AMX_ASM, AMX_LOCAL } amx_kind;
+clave_status recorder_amx(const cl_recorder *s, amx_kind *out) STATUS_CHECK;
 /* Whether groups may be summed by sub-groups (kernels_cl/subgroups.h). */
 clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) STATUS_CHECK;
 /* How blocks of F16 and BF16 are multiplied, as in kernels_cl/mma.h. */
@@ -176,6 +179,7 @@ void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
 /* -D DOTS=kind, and the version of OpenCL C that it needs. */
 void launch_dots(launch *l, dots_kind kind);
+void launch_pairs(launch *l, bool pairs);   /* -D PAIRS: how, after recorder_has_pairs */
 void launch_subgroups(launch *l, bool has); /* -D SUBGROUPS, and that version */
 /* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
 void launch_encoding(launch *l, const encoding *e);

@@ -102,8 +102,9 @@ typedef struct cutting {
   size_t floats;          /* of local memory: words of a block */
 } cutting;
 
-static cutting cut(cl_recorder *s, const conv_form *f, bool pairs) {
-  const int64_t tile = tile_columns(s), rows = gemm_panel_rows(recorder_traits(s)),
+static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx) {
+  const int64_t tile = tile_columns(s),
+                rows = amx ? 2 * AMX_ROWS : gemm_panel_rows(recorder_traits(s)),
                 positions = count_positions(f),
                 wanted = TASKS * (int64_t)recorder_traits(s)->compute_units;
   const int64_t words = pairs ? ceil_div(f->channels, 2) : f->channels;
@@ -119,6 +120,7 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs) {
     down = max_i64(down, min_i64(ceil_div(wanted, f->images * across), work / TASK_WORK));
   }
   c.each = ceil_div(c.panels, max_i64(1, min_i64(down, c.panels)));
+  if (amx) c.panels *= 2, c.each *= 2;
   c.floats =
       pairs ? (size_t)(words * (c.block + tile)) : 1; /* few positions: halves of two tiles */
   return c;
@@ -129,7 +131,7 @@ bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs) {
   return t->is_cpu && pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
          count_positions(f) >= tile_columns(s) / 2 &&
-         cut(s, f, pairs).floats * sizeof(float) <= t->local_memory;
+         cut(s, f, pairs, AMX_NONE).floats * sizeof(float) <= t->local_memory;
 }
 
 clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {
@@ -138,12 +140,14 @@ clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bo
   gemm g = planes_product(s, n, f, &weight);
   g.pairs = pairs;
   if (g.pairs) recorder_rounds(s, ROUNDS_TO_BF16);
-  const cutting c = cut(s, f, g.pairs);
+  TRY(gemm_choose_amx(&g));
+  const cutting c = cut(s, f, g.pairs, g.amx);
   TRY(gemm_a_panels(&g, 0, &panels));
   launch l;
   launch_begin(&l, s, n);
   launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "PAIRS", g.pairs);
+  launch_pairs(&l, g.pairs);
+  launch_define(&l, "AMX", (int)g.amx);
   launch_dtype(&l, "X_TYPE", f->x->t.type);
   launch_dtype(&l, "OUT_TYPE", f->out->t.type);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);

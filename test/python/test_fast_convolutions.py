@@ -100,6 +100,10 @@ def test_rounded(name, device, monkeypatch):
     if device not in devices or not rounds_on(device):
         np.testing.assert_array_equal(fast, strict)
         return
+    check(form, conv, inputs, strict, fast)
+
+
+def check(form, conv, inputs, strict, fast):
     rounded = lambda x, w: torch.nn.functional.conv2d(x, w, None, *form[3:5], groups=form[5])
     x, w, bias = to_bf16(inputs[0]), to_bf16(conv.weight.detach()), conv.bias.detach().double()[:, None, None]
     size = (rounded(x.abs(), w.abs()) + bias.abs() + inputs[1].abs()).numpy()
@@ -108,6 +112,17 @@ def test_rounded(name, device, monkeypatch):
     assert (np.abs(fast - want) <= 2.0**-24 * (k + 8) * size).all()
     assert (np.abs(fast - strict) <= (2.0**-7 + 2.0**-24 * (k + 8)) * size).all()
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
+
+
+@pytest.mark.parametrize("name", ["of one element", "of many channels", "of one element, cut"])
+def test_tiles_in_opencl_c(name, monkeypatch):
+    """As by AMX, on any processor."""
+    form, sides, _ = ROUNDED[name]
+    conv, inputs, program = made(name, form, sides)
+    monkeypatch.setenv("CLAVE_ASM", "amx_local")
+    strict, fast = runs(program, inputs, "opencl", monkeypatch)
+    if rounds_on("opencl"):
+        check(form, conv, inputs, strict, fast)
 
 
 @pytest.mark.by_turn(4)

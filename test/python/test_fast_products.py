@@ -417,7 +417,8 @@ def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
 def test_names_of_instructions(session):
     weight, _ = stored("int8", 32)
     program = exported(weight, 32)
-    names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, subgroups, mma_sync or mma_local"
+    names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, amx_bf16, pairs_local, amx_local, "
+    names += "subgroups, mma_sync or mma_local"
     with pytest.raises(clave.Error, match=f"CLAVE_ASM is 'sse', not 0, {names}"):
         session(program, "sse")
 
@@ -461,6 +462,24 @@ def test_weights_of_floats(k, weight, device, session):
         assert (np.abs(got - rows @ columns.T) <= 2.0**-24 * (k + 8) * size).all()
         assert (np.abs(got - exact) <= 2.0**-7 * size).all()
         assert k == 2 or np.abs(got - exact).max() > 1e-4 * np.abs(exact).max(), "nothing was rounded"
+
+
+WIDE = "avx512f" in FLAGS  # vectors of 16, which kernels for pairs have
+TILES = [name for name in ("amx_bf16", "amx_local") if name in FLAGS or (WIDE and name == "amx_local")]
+
+
+@pytest.mark.parametrize("k, m", [(75, 50), (1100, 130), (64, 16)])
+def test_tiles_of_pairs(k, m, session):
+    """By AMX, and by the same in OpenCL C; sums of many k are in another order than those of vectors."""
+    program, w = narrow_product(k, torch.float32)
+    x = random_rows(m, k, seed=m)
+    rows, columns = to_bf16(x), to_bf16(w)
+    size = np.abs(rows) @ np.abs(columns).T
+    by_vectors = run(session(program, "pairs_local"), x)
+    for way in TILES:
+        got = run(session(program, way), x)
+        assert (np.abs(got - rows @ columns.T) <= 2.0**-24 * (k + 8) * size).all()
+        assert k != 1100 or not same_bits(got, by_vectors), "no tiles"
 
 
 def test_pairs_are_an_instruction(session):

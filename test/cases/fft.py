@@ -29,8 +29,10 @@ def backward(x, z):
 
 
 def half_spectrum(n, dtype):
-    """(1, n / 2 + 1, 2) of an even n; the first and the middle imaginary parts, which are not read, are NaN."""
-    values = [math.sin(i + 1) for i in range(n + 2)]
+    """(1, n / 2 + 1, 2) of an even n; the first and the middle imaginary parts, which are not read, are NaN.
+
+    Squares in the sines: those of i alone are a wave, whose one point is n times as large, not the square root of n."""
+    values = [math.sin((i + 1) ** 2) for i in range(n + 2)]
     values[1] = values[n + 1] = NAN
     return T((1, n // 2 + 1, 2), dtype, values=tuple(values))
 

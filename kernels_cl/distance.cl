@@ -6,7 +6,11 @@
  *
  * distance_panels, on CPUs, of KIND 1, 2 and 4 in floats: a work-item makes CHUNK of i by W of j,
  * the lanes, TILE of i at once; the rows of b lie transposed in private memory, DEPTH terms of
- * each, whose sums are then added up. */
+ * each, whose sums are then added up.
+ *
+ * distance_products, of KIND 2 in floats: the same of VECTORS panels by products, as |x - y|^2 =
+ * |x|^2 + |y|^2 - 2 xy. Where that loses more than four bits, or makes an infinity or NaN, a TILE
+ * is made again as above. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -22,6 +26,9 @@
 #endif
 #ifndef CHUNK
 #define CHUNK 128
+#endif
+#ifndef VECTORS
+#define VECTORS 2
 #endif
 #define DEPTH 128
 #include "vector.h"
@@ -130,17 +137,17 @@ static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int r
 /* Adds to the sums of TILE rows of a, of `rows` that there are: those beyond are the last one. */
 static inline void add_terms(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
                              const realw *columns, realw *sums) {
-  index_t at[TILE];
+  const __global STORAGE(TYPE) * row[TILE]; /* offsets would be vectors of PoCL's */
   realw part[TILE];
   for (int r = 0; r < TILE; r++) {
-    at[r] = min(r, rows - 1) * m;
+    row[r] = a + min(r, rows - 1) * m;
     part[r] = (realw)0;
   }
   for (int k = 0; k < depth; k++) {
     const realw y = columns[k];
 #pragma unroll
     for (int r = 0; r < TILE; r++) {
-      const realw d = (realw)LOAD(TYPE, a, at[r] + k) - y;
+      const realw d = (realw)LOAD(TYPE, row[r], k) - y;
       part[r] = ADD_TERM(part[r], d);
     }
   }
@@ -174,4 +181,106 @@ __kernel void distance_panels(const __global STORAGE(TYPE) * a, const long a_off
     STORE_SOME(TYPE, out + r * n_b, columns, v);
   }
 }
+
+#if KIND == 2
+#define LEAST_EXPONENT (1 << 23) /* added to the bits of infinities and NaNs it makes the sign */
+
+/* Adds to the products of TILE rows of a with VECTORS panels. */
+static inline void add_products(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
+                                realw panels[VECTORS][DEPTH], realw sums[][VECTORS]) {
+  const __global STORAGE(TYPE) * row[TILE];
+  realw part[TILE][VECTORS];
+  for (int r = 0; r < TILE; r++) {
+    row[r] = a + min(r, rows - 1) * m;
+    for (int v = 0; v < VECTORS; v++) part[r][v] = (realw)0;
+  }
+  for (int k = 0; k < depth; k++) {
+    realw y[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) y[v] = panels[v][k];
+#pragma unroll
+    for (int r = 0; r < TILE; r++) {
+      const realw x = (realw)LOAD(TYPE, row[r], k);
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) part[r][v] = fma(x, y[v], part[r][v]);
+    }
+  }
+  for (int r = 0; r < TILE; r++)
+    for (int v = 0; v < VECTORS; v++) sums[r][v] += part[r][v];
+}
+
+/* Of a row of m. */
+static inline real squares_of(const __global STORAGE(TYPE) * a, index_t m) {
+  realw sum = (realw)0;
+  for (index_t k = 0; k < m; k += W) {
+    const realw x = LOAD_SOME(TYPE, a + k, (int)min(m - k, (index_t)W));
+    sum = fma(x, x, sum);
+  }
+  return fold_add(sum);
+}
+
+/* TILE rows of a with a panel of b, by differences. */
+static inline void distances_again(const __global STORAGE(TYPE) * a,
+                                   const __global STORAGE(TYPE) * b, index_t m, int rows,
+                                   int columns, realw *panel, realw *out) {
+  for (int r = 0; r < TILE; r++) out[r] = (realw)0;
+  for (index_t from = 0; from < m; from += DEPTH) {
+    const int depth = (int)min(m - from, (index_t)DEPTH);
+    if (m > DEPTH) take_panel(b + from, m, columns, depth, panel);
+    add_terms(a + from, m, rows, depth, panel, out);
+  }
+  for (int r = 0; r < TILE; r++) out[r] = sqrt(out[r]);
+}
+
+__kernel void distance_products(const __global STORAGE(TYPE) * a, const long a_offset,
+                                const __global STORAGE(TYPE) * b, const long b_offset,
+                                __global STORAGE(TYPE) * out, const long out_offset,
+                                const index_t items, const index_t n_a, const index_t n_b,
+                                const index_t m) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t width = VECTORS * W, parts = (n_b + width - 1) / width,
+                chunks = (n_a + CHUNK - 1) / CHUNK, j = item % parts * width,
+                i = item / parts % chunks * CHUNK, batch = item / parts / chunks;
+  const int rows = (int)min(n_a - i, (index_t)CHUNK), columns = (int)min(n_b - j, width),
+            panels = (columns + W - 1) / W;
+  realw panel[VECTORS][DEPTH], sums[CHUNK][VECTORS], squares[VECTORS];
+  a += a_offset + (batch * n_a + i) * m;
+  b += b_offset + (batch * n_b + j) * m;
+  out += out_offset + (batch * n_a + i) * n_b + j;
+  for (int v = 0; v < VECTORS; v++) squares[v] = (realw)0;
+  for (int r = 0; r < CHUNK; r++)
+    for (int v = 0; v < VECTORS; v++) sums[r][v] = (realw)0;
+  for (index_t from = 0; from < m; from += DEPTH) {
+    const int depth = (int)min(m - from, (index_t)DEPTH);
+    for (int v = 0; v < panels; v++) {
+      take_panel(b + v * W * m + from, m, columns - v * W, depth, panel[v]);
+      for (int k = 0; k < depth; k++) squares[v] = fma(panel[v][k], panel[v][k], squares[v]);
+    }
+    for (int v = panels; v < VECTORS; v++)
+      for (int k = 0; k < depth; k++) panel[v][k] = (realw)0;
+    for (int r = 0; r < rows; r += TILE)
+      add_products(a + r * m + from, m, rows - r, depth, panel, sums + r);
+  }
+  for (int r = 0; r < rows; r += TILE) {
+    const int some = min(rows - r, TILE);
+    real squares_a[TILE];
+    for (int l = 0; l < some; l++) squares_a[l] = squares_of(a + (r + l) * m, m);
+    for (int v = 0; v < panels; v++) {
+      __global STORAGE(TYPE) *to = out + r * n_b + v * W;
+      realw again[TILE];
+      int16 near = (int16)0;
+      for (int l = 0; l < some; l++) {
+        const realw all = squares_a[l] + squares[v], root = sqrt(all - 2 * sums[r + l][v]);
+        const int16 room = as_int16(root * root - all * (real)(1 / 16.0));
+        near |= room | (room + LEAST_EXPONENT);
+        STORE_SOME(TYPE, to + l * n_b, columns - v * W, root);
+      }
+      if (!any(near)) continue;
+      distances_again(a + r * m, b + v * W * m, m, some, columns - v * W, panel[v], again);
+      for (int l = 0; l < some; l++) STORE_SOME(TYPE, to + l * n_b, columns - v * W, again[l]);
+    }
+  }
+}
+#endif
 #endif

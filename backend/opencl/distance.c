@@ -8,7 +8,9 @@
 
 enum { KIND_INFINITE = 4, KIND_ANY = 5, CPU_ROWS = 4, CPU_WIDTH = 16 };
 /* Of distance_panels: rows of a work-item, and of a tile. */
-enum { CHUNK = 128, WIDE_TILE = 8, NARROW_TILE = 4 };
+enum { CHUNK = 120, WIDE_TILE = 8, NARROW_TILE = 4 };
+/* Of distance_products: least sizes, and a tile's rows and vectors. */
+enum { PRODUCT_ROWS = 32, PRODUCT_TERMS = 32, PRODUCT_TILE = 6, PRODUCT_VECTORS = 4 };
 
 static int kind_of(double p) {
   if (p == 0 || p == 1 || p == 2 || p == 3) return (int)p;
@@ -22,9 +24,18 @@ static bool takes_panels(const cl_recorder *s, const distance_form *f, int kind)
          f->n_a >= NARROW_TILE && f->n_b >= NARROW_TILE;
 }
 
+/* Fewer terms are often near to each other. */
+static bool takes_products(const distance_form *f, int kind) {
+  return kind == 2 && f->a->t.type == DTYPE_F32 && f->m >= PRODUCT_TERMS &&
+         f->n_a >= PRODUCT_ROWS && f->n_b >= PRODUCT_ROWS;
+}
+
 static clave_status launch_panels(cl_recorder *s, const node *n, const distance_form *f, int kind) {
-  const bool is_wide = recorder_traits(s)->vector_width >= CPU_WIDTH;
-  const int64_t chunks = ceil_div(f->n_a, CHUNK), panels = ceil_div(f->n_b, CPU_WIDTH),
+  const bool is_wide = recorder_traits(s)->vector_width >= CPU_WIDTH,
+             products = takes_products(f, kind);
+  const int tile = !is_wide ? NARROW_TILE : products ? PRODUCT_TILE : WIDE_TILE;
+  const int vectors = is_wide && products ? PRODUCT_VECTORS : 1;
+  const int64_t chunks = ceil_div(f->n_a, CHUNK), panels = ceil_div(f->n_b, vectors * CPU_WIDTH),
                 items = f->n_out / (f->n_a * f->n_b) * chunks * panels;
   launch l;
   launch_begin(&l, s, n);
@@ -32,8 +43,19 @@ static clave_status launch_panels(cl_recorder *s, const node *n, const distance_
   launch_compute(&l, f->a->t.type);
   launch_define(&l, "KIND", kind);
   launch_define(&l, "W", CPU_WIDTH);
-  launch_define(&l, "TILE", is_wide ? WIDE_TILE : NARROW_TILE);
+  launch_define(&l, "TILE", tile);
   launch_define(&l, "CHUNK", CHUNK);
+  if (products) {
+    launch_define(&l, "VECTORS", vectors);
+    launch_args(&l, &(distance_products_args){.a = buffer_arg(f->a),
+                                              .b = buffer_arg(f->b),
+                                              .out = buffer_arg(f->out),
+                                              .items = items,
+                                              .n_a = f->n_a,
+                                              .n_b = f->n_b,
+                                              .m = f->m});
+    return launch_loops(&l, items, 1, f->m * min_i64(f->n_a, CHUNK) * vectors);
+  }
   launch_args(&l, &(distance_panels_args){.a = buffer_arg(f->a),
                                           .b = buffer_arg(f->b),
                                           .out = buffer_arg(f->out),

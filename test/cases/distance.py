@@ -28,6 +28,13 @@ def cases():
     yield Case("tiles", all_orders, [T((2, 6, 130)), T((2, 35, 130))], rtol=ulps(F32, 140), atol=1e-4)
     chunks = [T((133, 20)), T((37, 20))]
     yield Case("chunks", all_orders, chunks, rtol=ulps(F32, 64), atol=sums(F32, 70))
+    # Many rows are a product on the CPU backend and under OpenCL, but where it would lose digits.
+    direct = lambda a, b: torch.cdist(a, b, compute_mode=DIRECT)
+    near = lambda a, b: (direct(a, b), direct(a, a[:, :57]), direct(a, a + 0.01 * b))
+    products = [T((2, 70, 140)), T((2, 70, 140))]
+    yield Case("products", near, products, rtol=ulps(F32, 140), atol=1e-6)
+    infinite = [T((40, 33), values=(1.0, -2.0, 0.5, INF, 3.0, 0.0, -0.5)), T((35, 33))]
+    yield Case("infinite_products", direct, infinite, rtol=ulps(F32, 64), atol=1e-6)
     yield Case("empty", lambda a, b: (torch.cdist(a, b), torch.cdist(a[:, :0], a[:, :0])), [T((3, 4)), T((0, 4))])
     both = lambda a, b: (torch.cosine_similarity(a, b, 1), torch.pairwise_distance(a, b, 3.0), torch.dist(a, b, 1.0))
     yield Case("pairs", both, [T((6, 33)), T((6, 33))], **tol)

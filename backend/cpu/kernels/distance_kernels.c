@@ -86,3 +86,55 @@ void distance_run_tile(distance_norm norm, const distance_tile *t) {
 #endif
   run_portable(norm, t);
 }
+
+/* ---------------------------------------------------------------- of products */
+
+/* Added to the bits of infinities and NaNs it makes the sign, whichever NaNs a processor makes. */
+enum { LEAST_EXPONENT = 1 << 23 };
+
+KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, float *c) {
+  lane_bits near = {0};
+  bool is_near = false;
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES) {
+    lanes all, root;
+    float roots[LANES];
+    memcpy(&all, others + j, sizeof all);
+    memcpy(&root, c + j, sizeof root);
+    all += squares;
+    root = all - 2 * root;
+    memcpy(roots, &root, sizeof root);
+    for (int i = 0; i < LANES; i++) roots[i] = sqrtf(roots[i]);
+    memcpy(&root, roots, sizeof root);
+    const lanes room = DISTANCE_ROOM(all, root);
+    near |= (lane_bits)room | ((lane_bits)room + LEAST_EXPONENT);
+    memcpy(c + j, &root, sizeof root);
+  }
+  for (; j < n; j++) {
+    const float all = others[j] + squares;
+    c[j] = sqrtf(all - 2 * c[j]);
+    is_near |= distance_is_near(all, c[j]);
+  }
+  for (int i = 0; i < LANES; i++) is_near |= near[i] < 0;
+  return is_near;
+}
+
+static bool products_portable(float squares, const float *others, int64_t n, float *c) {
+  return of_products(squares, others, n, c);
+}
+#if KERNEL_X86
+TARGET_AVX2 static bool products_avx2(float squares, const float *others, int64_t n, float *c) {
+  return of_products(squares, others, n, c);
+}
+TARGET_AVX512 static bool products_avx512(float squares, const float *others, int64_t n, float *c) {
+  return of_products(squares, others, n, c);
+}
+#endif
+
+bool distance_of_products(float squares, const float *others, int64_t n, float *c) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return products_avx512(squares, others, n, c);
+  if (cpu_has_avx2()) return products_avx2(squares, others, n, c);
+#endif
+  return products_portable(squares, others, n, c);
+}

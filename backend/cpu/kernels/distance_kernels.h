@@ -1,6 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_DISTANCE_KERNELS_H
 #define BACKEND_CPU_KERNELS_DISTANCE_KERNELS_H
 /* Distances of a few rows to 16 others, on the widest vectors that the processor has. */
+#include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { DISTANCE_ROWS = 4, DISTANCE_LANES = 16 };
@@ -15,5 +17,15 @@ typedef struct distance_tile {
   float *out; /* (DISTANCE_ROWS, DISTANCE_LANES) */
 } distance_tile;
 void distance_run_tile(distance_norm norm, const distance_tile *t);
+
+/* Of a distance made of squares, that sum to `squares`, and products: not negative and finite
+ * unless it has lost more than four bits, is no number or infinite, which it need not be. */
+#define DISTANCE_ROOM(squares, distance) ((distance) * (distance) - (squares) * (1 / 16.0F))
+static inline bool distance_is_near(float squares, float distance) {
+  const float room = DISTANCE_ROOM(squares, distance);
+  return !(room >= 0 && room <= FLT_MAX);
+}
+/* c[j] = sqrt(squares + others[j] - 2 c[j]), n of them; whether any is near. */
+bool distance_of_products(float squares, const float *others, int64_t n, float *c);
 
 #endif

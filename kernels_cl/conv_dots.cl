@@ -15,6 +15,10 @@
 #include "add_dots.h"
 #include "common.h"
 #include "phase_row.h"
+#define A_SIGNED 1
+#define B_SIGNED 0
+#define B_SPACE __private
+#include "amx_bytes.h"
 #ifndef SIGNED
 #define SIGNED 0
 #endif
@@ -35,6 +39,7 @@
 #define LANE_OUTPUTS 4
 #define MOST_OUTPUTS 64 /* a multiple of ROWS */
 #define MOST_TAPS 128
+#define MOST_WORDS 1152 /* of conv_dots_tiles: 288 KB of words */
 #define FLIP (SIGNED ? 128 : 0)
 #ifndef FROM_X
 #define FROM_X 0
@@ -59,6 +64,37 @@ __kernel void conv_dots_weight(const __global char *weight, const long weight_of
     to[i] = as_int(word);
   }
   form[form_offset + items * words + item] = FLIP * sum;
+}
+
+/* The same as tiles of amx_bytes.h: of each block of BLOCK outputs of a group (zeros behind the
+ * last) two tiles for each STEP_BYTES, of which an output's words are a row, or, `turned`, a
+ * column. A work-item writes those of an output; items = groups * blocks * BLOCK. */
+__kernel void conv_dots_tiles_weight(const __global char *weight, const long weight_offset,
+                                     __global int *form, const long form_offset,
+                                     const index_t items, const int n_outputs, const int k_size,
+                                     const int turned) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int blocks = (n_outputs + BLOCK - 1) / BLOCK,
+            steps = (k_size + STEP_BYTES - 1) / STEP_BYTES;
+  const index_t group = item / (blocks * BLOCK);
+  const int output = (int)(item % (blocks * BLOCK)), row = output % SIDE;
+  const bool is_there = output < n_outputs;
+  const index_t number = group * n_outputs + output;
+  const __global char *from = weight + weight_offset + (is_there ? number : 0) * k_size;
+  __global int *to = form + form_offset + item / BLOCK * steps * (2 * TILE_BYTES / 4) +
+                     output % BLOCK / SIDE * (TILE_BYTES / 4);
+  int sum = 0;
+  for (int i = 0; i < steps * SIDE; i++) {
+    uint word = 0;
+    for (int j = 0; j < 4 && 4 * i + j < k_size && is_there; j++) {
+      word |= (uint)(uchar)from[4 * i + j] << 8 * j;
+      sum += from[4 * i + j];
+    }
+    to[i / SIDE * (2 * TILE_BYTES / 4) + (turned ? i % SIDE * SIDE + row : row * SIDE + i % SIDE)] =
+        as_int(word);
+  }
+  if (is_there) form[form_offset + items * steps * SIDE + number] = FLIP * sum;
 }
 
 /* n neighbours. */
@@ -276,6 +312,20 @@ static inline void join_runs(const runs *u, const int *sums, int *to) {
   }
 }
 
+/* The runs' sums (some, TILE) of outputs, the first of which is number `number` of out and lies at
+ * y. */
+#define STORE_OUTPUTS(runs, sums, some, number, y)                                 \
+  for (int o_ = 0; o_ < (some) && (runs)->n > 0; o_++) {                           \
+    int joined_[TILE + 16];                                                        \
+    const int *made_ = (sums) + o_ * TILE + (runs)->from[0];                       \
+    if ((runs)->n > 1) {                                                           \
+      join_runs(runs, (sums) + o_ * TILE, joined_);                                \
+      made_ = joined_;                                                             \
+    }                                                                              \
+    STORE_RESULT((y) + o_ * (index_t)cells, made_, (number) + o_ * (index_t)cells, \
+                 (runs)->outputs);                                                 \
+  }
+
 /* planes: FROM_X, x itself; else behind the last are TILE bytes more. items = images * groups *
  * blocks of outputs * tiles, the tiles of a block side by side. */
 __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
@@ -320,18 +370,61 @@ __kernel void conv_dots(const __global uchar *planes, const long planes_offset,
     }
   }
   runs u;
-  int joined[TILE + 16];
   find_runs(&u, begin, end, plane_rows, plane_columns, out_rows, out_columns);
   const index_t number = (plane / groups * groups * n_outputs + first) * (index_t)cells + u.first;
-  out += out_offset + number;
-  for (int o = 0; o < n && u.n > 0; o++) {
-    const int *made = sums + o * TILE + u.from[0];
-    if (u.n > 1) {
-      join_runs(&u, sums + o * TILE, joined);
-      made = joined;
+  STORE_OUTPUTS(&u, sums, n, number, out + out_offset + number);
+}
+
+/* As conv_dots, by amx_bytes.h: a work-item packs the patches of TILE positions, of at most
+ * MOST_WORDS, and multiplies blocks of the weight's tiles (conv_dots_tiles_weight) by them. */
+__kernel void conv_dots_tiles(const __global uchar *planes, const long planes_offset,
+                              const __global int *form, const long form_offset,
+                              const __global int *bias, const long bias_offset,
+                              __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                              const index_t items, const int outputs, GEOMETRY_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int tiles = (positions + TILE - 1) / TILE, blocks = (n_outputs + outputs - 1) / outputs;
+  const int tile = (int)(item % tiles), block = (int)(item / tiles % blocks);
+  const index_t plane = item / tiles / blocks; /* of all groups of all images */
+  const int first = (int)(plane % groups) * n_outputs + block * outputs,
+            n = min(outputs, n_outputs - block * outputs), n_taps = kernel_z * kernel_y * kernel_x,
+            cells = out_depth * out_rows * out_columns, begin = tile * TILE,
+            end = min(begin + TILE, positions), steps = (words + SIDE - 1) / SIDE,
+            of_group = (n_outputs + BLOCK - 1) / BLOCK, block_words = steps * (2 * TILE_BYTES / 4);
+  int taps[MOST_TAPS], sums[BLOCK * TILE + 16];
+  uint patches[MOST_WORDS * TILE];
+  EACH_TAP(taps);
+  form += form_offset;
+  planes += planes_offset;
+  const __global int *less = form + (index_t)groups * of_group * block_words;
+  form += (plane % groups * of_group + block * (outputs / BLOCK)) * (index_t)block_words;
+  walk w = {planes + plane * channels * plane_bytes + begin,
+            planes + items / tiles / blocks * channels * plane_bytes + (FROM_X ? 0 : TILE), 0,
+            channels * n_taps};
+  runs u;
+  find_runs(&u, begin, end, plane_rows, plane_columns, out_rows, out_columns);
+  pack_words(&w, words, taps, n_taps, plane_bytes, patches);
+  for (int i = words * VECTORS; i < steps * SIDE * VECTORS; i++) vstore16((uint16)0, i, patches);
+  const tile_strides of_weight = {STEP_BYTES, TILE_BYTES, 2 * TILE_BYTES},
+                     of_patches = {4 * TILE, 4 * SIDE, SIDE * 4 * TILE};
+  amx_bytes_begin();
+  for (int o = 0; o < n; o += BLOCK, form += block_words) {
+    const int some = min(BLOCK, n - o);
+    for (int r = 0; r < BLOCK; r++) {
+      const int row = first + o + min(r, some - 1);
+      const int16 start = (HAS_BIAS ? bias[bias_offset + row] : 0) - less[row];
+#pragma unroll
+      for (int v = 0; v < VECTORS; v++) vstore16(start, r * VECTORS + v, sums);
     }
-    STORE_RESULT(out + o * (index_t)cells, made, number + o * (index_t)cells, u.outputs);
+    for (int at = 0; at < end - begin; at += BLOCK)
+      add_blocks(steps, (const __global uchar *)form, of_weight, (const uchar *)(patches + at),
+                 of_patches, sums + at, TILE);
+    const index_t number =
+        (plane / groups * groups * n_outputs + first + o) * (index_t)cells + u.first;
+    STORE_OUTPUTS(&u, sums, some, number, out + out_offset + number);
   }
+  amx_bytes_end();
 }
 
 /* ------------------------------------------------------------------ on GPUs */

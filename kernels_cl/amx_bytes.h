@@ -6,9 +6,11 @@
  *                    amx_bytes_begin first and amx_bytes_end last. The compiler knows of no tiles,
  *                    so each statement is volatile.
  *   AMX_BYTES_LOCAL  the same sums in OpenCL C, on any device: for tests
- * A_SIGNED, B_SIGNED: what the bytes are. b is in B_SPACE, sums in private memory. */
+ * A_SIGNED, B_SIGNED: what the bytes are. b is in B_SPACE, sums in private memory. ASKED: a or b,
+ * the one whose tiles lie side by side in global memory. */
 #ifndef AMX_BYTES_H
 #define AMX_BYTES_H
+#include "common.h"
 #define AMX_BYTES_NONE 0
 #define AMX_BYTES_ASM 1
 #define AMX_BYTES_LOCAL 2
@@ -25,6 +27,13 @@
 typedef struct tile_strides {
   long row, second, step;
 } tile_strides;
+
+/* What sums begin with: rows, and the second of two tiles beside each other, are so many ints from
+ * the first. */
+typedef struct sums_source {
+  const int *at;
+  int row, second;
+} sums_source;
 
 #if AMX_BYTES == AMX_BYTES_ASM
 static inline void amx_bytes_begin(void) {
@@ -60,16 +69,19 @@ static inline void amx_bytes_begin(void) {}
 static inline void amx_bytes_end(void) {}
 #endif
 
-/* sums (BLOCK, BLOCK), rows `pitch` apart, += n steps. */
+/* sums (BLOCK, BLOCK), rows `pitch` apart, = what is there of `from` + n steps. ask: not 0, what
+ * lies so many bytes behind the tiles of the operand that ASKED names is asked for. */
 static inline void add_blocks(int n, const __global uchar *a, tile_strides of_a,
-                              B_SPACE const uchar *b, tile_strides of_b, int *sums, int pitch) {
+                              B_SPACE const uchar *b, tile_strides of_b, sums_source from,
+                              int *sums, int pitch, int ask) {
 #if AMX_BYTES == AMX_BYTES_ASM
   int *below = sums + SIDE * pitch;
-  LOAD_TILE(0, sums, 4 * pitch);
-  LOAD_TILE(1, sums + SIDE, 4 * pitch);
-  LOAD_TILE(2, below, 4 * pitch);
-  LOAD_TILE(3, below + SIDE, 4 * pitch);
+  LOAD_TILE(0, from.at, 4 * from.row);
+  LOAD_TILE(1, from.at + from.second, 4 * from.row);
+  LOAD_TILE(2, from.at + SIDE * from.row, 4 * from.row);
+  LOAD_TILE(3, from.at + SIDE * from.row + from.second, 4 * from.row);
   for (int i = 0; i < n; i++, a += of_a.step, b += of_b.step) {
+    for (int j = 0; j < 2 * TILE_BYTES && ask; j += 64) ASK_FOR(ASKED + ask + j);
     LOAD_TILE(4, a, of_a.row);
     LOAD_TILE(6, b, of_b.row);
     LOAD_TILE(7, b + of_b.second, of_b.row);
@@ -88,7 +100,7 @@ static inline void add_blocks(int n, const __global uchar *a, tile_strides of_a,
     for (int c = 0; c < BLOCK; c++) {
       const __global uchar *row = a + r / SIDE * of_a.second + r % SIDE * of_a.row;
       B_SPACE const uchar *column = b + c / SIDE * of_b.second + c % SIDE * 4;
-      int sum = sums[r * pitch + c];
+      int sum = from.at[r * from.row + c / SIDE * from.second + c % SIDE];
       for (int i = 0; i < n * STEP_BYTES; i++) {
         const uchar x = row[i / STEP_BYTES * of_a.step + i % STEP_BYTES],
                     y = column[i / STEP_BYTES * of_b.step + i % STEP_BYTES / 4 * of_b.row + i % 4];

@@ -3,6 +3,7 @@
 #define A_SIGNED 1
 #define B_SIGNED 0
 #define B_SPACE __global
+#define ASKED a
 #include "amx_bytes.h"
 #include "common.h"
 
@@ -13,10 +14,11 @@ __kernel void amx_bytes_probe(__global int *sums, const long sums_offset) {
   sums += sums_offset;
   const __global uchar *a = (const __global uchar *)(sums + BLOCK * BLOCK);
   const tile_strides of_a = {STEP_BYTES, TILE_BYTES, 0}, of_b = {4 * BLOCK, STEP_BYTES, 0};
+  const int start[SIDE] = {0};
+  const sums_source from = {start, 0, 0};
   int made[BLOCK * BLOCK];
-  for (int i = 0; i < BLOCK * BLOCK; i++) made[i] = 0;
   amx_bytes_begin();
-  add_blocks(1, a, of_a, a, of_b, made, BLOCK);
+  add_blocks(1, a, of_a, a, of_b, from, made, BLOCK, 0);
   amx_bytes_end();
   for (int i = 0; i < BLOCK * BLOCK; i++) sums[i] = made[i];
 }

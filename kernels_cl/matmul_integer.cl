@@ -13,6 +13,7 @@
 #define A_SIGNED SIGNED
 #define B_SIGNED 1
 #define B_SPACE __global
+#define ASKED b
 #include "amx_bytes.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
@@ -25,6 +26,7 @@
 #define ROWS 4
 #define STRIP 16 /* columns that are stored together */
 #define COLUMNS 4
+#define ASK_AHEAD (8 * TILE_BYTES)
 #define TILE_STRIP 64 /* columns of matmul_integer_tiles: a multiple of BLOCK */
 #define FLIP (SIGNED ? 0x80808080u : 0u)
 #if SIGNED
@@ -126,12 +128,12 @@ __kernel void matmul_integer_tiles(const __global uchar *a, const long a_offset,
     starts[i] = HAS_BIAS && i < some ? bias[bias_offset + first + i] : 0;
   amx_bytes_begin();
   for (index_t row = begin; row < end; row += BLOCK) {
-    for (int r = 0; r < BLOCK; r++)
-      for (int i = 0; i < TILE_STRIP; i += 16)
-        vstore16(vload16(0, starts + i), 0, sums + r * TILE_STRIP + i);
-    for (int i = 0; i < some; i += BLOCK)
+    for (int i = 0; i < some; i += BLOCK) {
+      const sums_source from = {starts + i, 0, SIDE};
       add_blocks(steps, a + row * (long)row_bytes, of_a,
-                 form + i / BLOCK * (long)(steps * 2 * TILE_BYTES), of_b, sums + i, TILE_STRIP);
+                 form + i / BLOCK * (long)(steps * 2 * TILE_BYTES), of_b, from, sums + i,
+                 TILE_STRIP, row == begin ? ASK_AHEAD : 0);
+    }
     for (int r = 0; r < BLOCK && row + r < end; r++) {
       const index_t at = (row + r) * n_size + first;
       STORE_RESULT(out + out_offset + at, sums + r * TILE_STRIP, at, some);

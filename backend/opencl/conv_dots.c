@@ -8,8 +8,8 @@
 #include "opencl_ops.h"
 
 /* As in kernels_cl/conv_dots.cl and amx_bytes.h. */
-enum { TILE = 64, MOST_OUTPUTS = 64, MOST_TAPS = 128, MOST_WORDS = 1152, LANE_OUTPUTS = 4 };
-enum { BLOCK = 32, STEP_WORDS = 16 };
+enum { TILE = 64, MOST_OUTPUTS = 64, MOST_TAPS = 128, LANE_OUTPUTS = 4 };
+enum { BLOCK = 32, STEP_WORDS = 16, WIDE_TILE = 128, MOST_TILES_OUTPUTS = 512, TILES_DEPTH = 6 };
 
 typedef struct dots_conv {
   const node *n;
@@ -61,7 +61,7 @@ static dots_conv plan(cl_recorder *s, const node *n, const conv_form *f) {
 
 static int64_t planes_size(const dots_conv *c) {
   const conv_form *f = c->f;
-  return f->images * f->groups * f->channels * c->plane_bytes + TILE;
+  return f->images * f->groups * f->channels * c->plane_bytes + WIDE_TILE;
 }
 
 static int64_t block_outputs(const dots_conv *c) { return ceil_div(c->f->outputs, BLOCK) * BLOCK; }
@@ -76,8 +76,7 @@ static int64_t form_words(const dots_conv *c) {
 static clave_status find_instructions(cl_recorder *s, dots_conv *c) {
   enum { LEAST_OUTPUTS = 8 };
   TRY(recorder_dots(s, &c->dots));
-  if (!recorder_traits(s)->is_cpu || c->words > MOST_WORDS || c->f->outputs < LEAST_OUTPUTS)
-    return NULL;
+  if (!recorder_traits(s)->is_cpu || c->k == 0 || c->f->outputs < LEAST_OUTPUTS) return NULL;
   return recorder_amx_bytes(s, &c->tiles);
 }
 
@@ -123,6 +122,7 @@ static clave_status fill_tiles(cl_recorder *s, const void *ctx) {
                                                  .items = items,
                                                  .n_outputs = c->f->outputs,
                                                  .k_size = c->k,
+                                                 .depth = TILES_DEPTH,
                                                  .turned = 0});
   return launch_loops(&l, items, 1, c->k);
 }
@@ -247,16 +247,17 @@ static clave_status multiply(cl_recorder *s, const dots_conv *c, arg_buffer form
 /* All outputs of a tile of positions, whose patches are packed once, but where there are few. */
 static int64_t choose_blocks(cl_recorder *s, const dots_conv *c) {
   enum { TASKS = 4 /* work-items of a core, at least */ };
-  const int64_t tiles = c->f->images * c->f->groups * ceil_div(c->positions, TILE),
-                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units, tiles);
-  return ceil_div(ceil_div(c->f->outputs, wanted), BLOCK) * BLOCK;
+  const int64_t tiles = c->f->images * c->f->groups * ceil_div(c->positions, WIDE_TILE),
+                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units, tiles),
+                each = ceil_div(ceil_div(c->f->outputs, wanted), BLOCK) * BLOCK;
+  return min_i64(each, MOST_TILES_OUTPUTS);
 }
 
 static clave_status multiply_tiles(cl_recorder *s, const dots_conv *c, arg_buffer form) {
   const conv_form *f = c->f;
   const int64_t outputs = choose_blocks(s, c), items = f->images * f->groups *
                                                        ceil_div(f->outputs, outputs) *
-                                                       ceil_div(c->positions, TILE);
+                                                       ceil_div(c->positions, WIDE_TILE);
   launch l;
   begin(&l, s, c);
   launch_define(&l, "HAS_BIAS", f->bias != NULL);
@@ -269,7 +270,7 @@ static clave_status multiply_tiles(cl_recorder *s, const dots_conv *c, arg_buffe
                                           .outputs = outputs,
                                           .geometry = geometry(c)});
   launch_epilogue_of_result(&l);
-  return launch_loops(&l, items, 1, outputs * TILE * c->words);
+  return launch_loops(&l, items, 1, outputs * WIDE_TILE * c->words);
 }
 
 clave_status conv_dots(cl_recorder *s, const node *n, const conv_form *f) {

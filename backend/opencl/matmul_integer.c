@@ -131,6 +131,7 @@ static clave_status fill_tiles(cl_recorder *s, const void *ctx) {
                                                  .items = items,
                                                  .n_outputs = p->f.n,
                                                  .k_size = p->f.k,
+                                                 .depth = ceil_div(p->f.k, STEP_BYTES),
                                                  .turned = 1});
   return launch_loops(&l, items, 1, p->f.k);
 }

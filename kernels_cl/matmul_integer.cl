@@ -10,6 +10,11 @@
 #ifndef SIGNED
 #define SIGNED 0
 #endif
+#define A_SIGNED SIGNED
+#define B_SIGNED 1
+#define B_SPACE __global
+#define ASKED b
+#include "amx_bytes.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
@@ -21,6 +26,8 @@
 #define ROWS 4
 #define STRIP 16 /* columns that are stored together */
 #define COLUMNS 4
+#define ASK_AHEAD (8 * TILE_BYTES)
+#define TILE_STRIP 64 /* columns of matmul_integer_tiles: a multiple of BLOCK */
 #define FLIP (SIGNED ? 0x80808080u : 0u)
 #if SIGNED
 #define BYTE char
@@ -84,6 +91,55 @@ __kernel void matmul_integer_dots(const __global uint *a, const long a_offset,
       STORE_RESULT(out + out_offset + at, turned + r * STRIP, at, some);
     }
   }
+}
+
+/* Rows of a, with zeros behind each and behind the last: items, of row_bytes. */
+__kernel void matmul_integer_rows(const __global uchar *a, const long a_offset, __global uchar *to,
+                                  const long to_offset, const index_t items, const index_t m_size,
+                                  const int k_size, const int row_bytes) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int some = item < m_size ? k_size : 0;
+  a += a_offset + item * k_size;
+  to += to_offset + item * row_bytes;
+  for (int k = 0; k < row_bytes; k++) to[k] = k < some ? a[k] : 0;
+}
+
+/* By amx_bytes.h: rows of a, row_bytes apart, of which there are whole blocks of steps of zeros
+ * behind what is there, by the tiles of conv_dots_tiles_weight. A work-item makes a strip of
+ * TILE_STRIP columns of `each` rows. items = strips * chunks of rows, chunks innermost. */
+__kernel void matmul_integer_tiles(const __global uchar *a, const long a_offset,
+                                   const __global uchar *form, const long form_offset,
+                                   const __global int *bias, const long bias_offset,
+                                   __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                                   const index_t items, const index_t each, const int chunks,
+                                   const index_t m_size, const int n_size, const int row_bytes) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t begin = item % chunks * each, end = min(begin + each, m_size);
+  const int first = (int)(item / chunks) * TILE_STRIP, some = min(TILE_STRIP, n_size - first),
+            steps = row_bytes / STEP_BYTES;
+  const tile_strides of_a = {row_bytes, SIDE * (long)row_bytes, STEP_BYTES},
+                     of_b = {STEP_BYTES, TILE_BYTES, 2 * TILE_BYTES};
+  int starts[TILE_STRIP], sums[BLOCK * TILE_STRIP];
+  a += a_offset;
+  form += form_offset + first / BLOCK * (long)(steps * 2 * TILE_BYTES);
+  for (int i = 0; i < TILE_STRIP; i++)
+    starts[i] = HAS_BIAS && i < some ? bias[bias_offset + first + i] : 0;
+  amx_bytes_begin();
+  for (index_t row = begin; row < end; row += BLOCK) {
+    for (int i = 0; i < some; i += BLOCK) {
+      const sums_source from = {starts + i, 0, SIDE};
+      add_blocks(steps, a + row * (long)row_bytes, of_a,
+                 form + i / BLOCK * (long)(steps * 2 * TILE_BYTES), of_b, from, sums + i,
+                 TILE_STRIP, row == begin ? ASK_AHEAD : 0);
+    }
+    for (int r = 0; r < BLOCK && row + r < end; r++) {
+      const index_t at = (row + r) * n_size + first;
+      STORE_RESULT(out + out_offset + at, sums + r * TILE_STRIP, at, some);
+    }
+  }
+  amx_bytes_end();
 }
 
 /* items = rows * blocks of COLUMNS columns, blocks innermost. */

@@ -244,6 +244,14 @@ static inline float step_round_f32(float a) { return rint(a); }
 static inline double step_round_f64(double a) { return rint(a); }
 #endif
 
+/* clamp(a, low, high) where neither limit is NaN: one instruction each; and what step_to_int_f32
+ * makes of an a within limits that an int has, or that is NaN. */
+static inline float step_limit_f32(float a, float low, float high) {
+  const float y = low > a ? low : a;
+  return high < y ? high : y;
+}
+static inline long step_to_int_of_limited_f32(float a) { return a == a ? (long)(int)a : INT_MIN; }
+
 static inline long step_to_int_i64(long a) { return a; }
 static inline long step_to_long_i64(long a) { return a; }
 static inline long step_to_ulong_i64(long a) { return a; }

@@ -92,8 +92,23 @@ static int32_t amx_sum(uint32_t i) {
   return sum;
 }
 
+/* As in kernels_cl/amx_bytes_probe.cl: words of a's rows are those of b's, too. */
+enum { BLOCK = 32, ROW_WORDS = 16, BLOCK_SUMS = BLOCK * BLOCK };
+static uint32_t amx_bytes_input(uint32_t i) { return probe_word(i, 5) ^ i << 7; }
+static int32_t amx_bytes_sum(uint32_t i) {
+  int32_t sum = 0;
+  for (uint32_t k = 0; k < 4 * ROW_WORDS; k++) {
+    const uint32_t a = amx_bytes_input(i / BLOCK * ROW_WORDS + k / 4),
+                   b = amx_bytes_input(k / 4 * BLOCK + i % BLOCK);
+    sum += (int8_t)(a >> k % 4 * 8) * (int32_t)(b >> k % 4 * 8 & 255);
+  }
+  return sum;
+}
+
 static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
                    pairs_probe = {1, LANES, TURNS, probe_factor, pairs_sum},
+                   amx_bytes_probe = {1, BLOCK_SUMS, BLOCK *ROW_WORDS, amx_bytes_input,
+                                      amx_bytes_sum},
                    subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
                    amx_probe = {1, AMX_SUMS, 2 * TILE *TILE, amx_input, amx_sum},
                    mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
@@ -137,6 +152,16 @@ static const instruction_set sets[] = {
      .how = AMX_LOCAL,
      .vector_width = 16,
      .base = "pairs_local",
+     .must_be_named = true},
+    {.name = "amx_int8",
+     .probe = &amx_bytes_probe,
+     .how = AMX_BYTES_ASM,
+     .vector_width = 16,
+     .is_allowed = amx_is_allowed},
+    {.name = "amx_int8_local",
+     .probe = &amx_bytes_probe,
+     .how = AMX_BYTES_LOCAL,
+     .vector_width = 1,
      .must_be_named = true},
     {.name = "subgroups",
      .probe = &subgroups_probe,
@@ -206,6 +231,9 @@ static void choose_probe(launch *l, const instruction_set *set) {
   } else if (set->probe == &pairs_probe) {
     launch_define(l, "PAIRS", set->how);
     launch_args(l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  } else if (set->probe == &amx_bytes_probe) {
+    launch_define(l, "AMX_BYTES", set->how);
+    launch_args(l, &(amx_bytes_probe_args){.sums = scratch_arg(0)});
   } else if (set->probe == &subgroups_probe) {
     launch_subgroups(l, true);
     launch_args(l, &(subgroups_probe_args){.sums = scratch_arg(0)});
@@ -246,7 +274,7 @@ static clave_status run_probe(stream *s, const recording *r, const probe *p, buf
 }
 
 static clave_status try_probe(cl_device *d, const instruction_set *set, bool *right) {
-  enum { MOST = 1024 };
+  enum { MOST = 2048 };
   cl_recording *r = calloc(1, sizeof *r);
   stream *s = NULL;
   buffer *memory = NULL;
@@ -299,6 +327,13 @@ clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
   int how;
   TRY(find_right(s, &dots_probe, &how));
   *out = how ? (dots_kind)how : recorder_traits(s)->is_cpu ? DOTS_PORTABLE : DOTS_BYTES;
+  return NULL;
+}
+
+clave_status recorder_amx_bytes(const cl_recorder *s, amx_bytes_kind *out) {
+  int how;
+  TRY(find_right(s, &amx_bytes_probe, &how));
+  *out = (amx_bytes_kind)how;
   return NULL;
 }
 

@@ -7,13 +7,15 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-/* As in kernels_cl/conv_dots.cl. */
+/* As in kernels_cl/conv_dots.cl and amx_bytes.h. */
 enum { TILE = 64, MOST_OUTPUTS = 64, MOST_TAPS = 128, LANE_OUTPUTS = 4 };
+enum { BLOCK = 32, STEP_WORDS = 16, WIDE_TILE = 128, MOST_TILES_OUTPUTS = 512, TILES_DEPTH = 6 };
 
 typedef struct dots_conv {
   const node *n;
   const conv_form *f;
   dots_kind dots;
+  amx_bytes_kind tiles; /* of CPUs, where there are enough outputs for them */
   int64_t k, words, taps;
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* of the planes */
   int64_t phase_bytes, plane_bytes, positions;
@@ -59,29 +61,41 @@ static dots_conv plan(cl_recorder *s, const node *n, const conv_form *f) {
 
 static int64_t planes_size(const dots_conv *c) {
   const conv_form *f = c->f;
-  return f->images * f->groups * f->channels * c->plane_bytes + TILE;
+  return f->images * f->groups * f->channels * c->plane_bytes + WIDE_TILE;
 }
 
+static int64_t block_outputs(const dots_conv *c) { return ceil_div(c->f->outputs, BLOCK) * BLOCK; }
+
 static int64_t form_words(const dots_conv *c) {
-  return c->f->groups * c->f->outputs * (c->words + 1);
+  const conv_form *f = c->f;
+  return f->groups *
+         (c->tiles ? block_outputs(c) * ceil_div(c->words, STEP_WORDS) * STEP_WORDS + f->outputs
+                   : f->outputs * (c->words + 1));
+}
+
+static clave_status find_instructions(cl_recorder *s, dots_conv *c) {
+  enum { LEAST_OUTPUTS = 8 };
+  TRY(recorder_dots(s, &c->dots));
+  if (!recorder_traits(s)->is_cpu || c->k == 0 || c->f->outputs < LEAST_OUTPUTS) return NULL;
+  return recorder_amx_bytes(s, &c->tiles);
 }
 
 clave_status conv_dots_usable(cl_recorder *s, const conv_form *f, bool *usable, bool *fast) {
-  const dots_conv c = plan(s, NULL, f);
-  dots_kind dots;
+  dots_conv c = plan(s, NULL, f);
   *usable = *fast = false;
   if (f->out->t.type == f->x->t.type || !recorder_takes_form(s, f->weight)) return NULL;
+  TRY(find_instructions(s, &c));
   if (c.taps > MOST_TAPS || planes_size(&c) > INT32_MAX / 2 || form_words(&c) > INT32_MAX / 2)
     return NULL;
-  TRY(recorder_dots(s, &dots));
-  *usable = dots != DOTS_PORTABLE;
-  *fast = *usable && dots != DOTS_BYTES;
+  *usable = c.tiles || c.dots != DOTS_PORTABLE;
+  *fast = *usable && (c.tiles || c.dots != DOTS_BYTES);
   return NULL;
 }
 
 static void begin(launch *l, cl_recorder *s, const dots_conv *c) {
   launch_begin(l, s, c->n);
   launch_dots(l, c->dots);
+  launch_define(l, "AMX_BYTES", c->tiles);
   launch_define(l, "SIGNED", c->f->x->t.type == DTYPE_I8);
 }
 
@@ -98,12 +112,27 @@ static clave_status fill_weight(cl_recorder *s, const void *ctx) {
   return launch_loops(&l, items, 1, c->k);
 }
 
+static clave_status fill_tiles(cl_recorder *s, const void *ctx) {
+  const dots_conv *c = ctx;
+  const int64_t items = c->f->groups * block_outputs(c);
+  launch l;
+  begin(&l, s, c);
+  launch_args(&l, &(conv_dots_tiles_weight_args){.weight = buffer_arg(c->f->weight),
+                                                 .form = scratch_arg(0),
+                                                 .items = items,
+                                                 .n_outputs = c->f->outputs,
+                                                 .k_size = c->k,
+                                                 .depth = TILES_DEPTH,
+                                                 .turned = 0});
+  return launch_loops(&l, items, 1, c->k);
+}
+
 static clave_status pack_weight(cl_recorder *s, const dots_conv *c, arg_buffer *form) {
   const form_request f = {.x = c->f->weight,
-                          .kind = FORM_CONV_DOTS,
+                          .kind = c->tiles ? FORM_CONV_TILES : FORM_CONV_DOTS,
                           .size = {c->f->groups * c->f->outputs, c->k, c->f->x->t.type},
                           .bytes = sizeof(int32_t) * (size_t)form_words(c),
-                          .fill = fill_weight,
+                          .fill = c->tiles ? fill_tiles : fill_weight,
                           .ctx = c};
   int number;
   TRY(recorder_form(s, &f, &number));
@@ -215,14 +244,44 @@ static clave_status multiply(cl_recorder *s, const dots_conv *c, arg_buffer form
   return launch_loops(&l, items, 1, outputs * TILE * c->words);
 }
 
+/* All outputs of a tile of positions, whose patches are packed once, but where there are few. */
+static int64_t choose_blocks(cl_recorder *s, const dots_conv *c) {
+  enum { TASKS = 4 /* work-items of a core, at least */ };
+  const int64_t tiles = c->f->images * c->f->groups * ceil_div(c->positions, WIDE_TILE),
+                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units, tiles),
+                each = ceil_div(ceil_div(c->f->outputs, wanted), BLOCK) * BLOCK;
+  return min_i64(each, MOST_TILES_OUTPUTS);
+}
+
+static clave_status multiply_tiles(cl_recorder *s, const dots_conv *c, arg_buffer form) {
+  const conv_form *f = c->f;
+  const int64_t outputs = choose_blocks(s, c), items = f->images * f->groups *
+                                                       ceil_div(f->outputs, outputs) *
+                                                       ceil_div(c->positions, WIDE_TILE);
+  launch l;
+  begin(&l, s, c);
+  launch_define(&l, "HAS_BIAS", f->bias != NULL);
+  launch_define(&l, "FROM_X", c->from_x);
+  launch_args(&l, &(conv_dots_tiles_args){.planes = c->from_x ? buffer_arg(f->x) : scratch_arg(0),
+                                          .form = form,
+                                          .bias = optional_arg(f->bias),
+                                          .out = buffer_arg(f->out),
+                                          .items = items,
+                                          .outputs = outputs,
+                                          .geometry = geometry(c)});
+  launch_epilogue_of_result(&l);
+  return launch_loops(&l, items, 1, outputs * WIDE_TILE * c->words);
+}
+
 clave_status conv_dots(cl_recorder *s, const node *n, const conv_form *f) {
   dots_conv c = plan(s, n, f);
   arg_buffer form;
-  TRY(recorder_dots(s, &c.dots));
+  TRY(find_instructions(s, &c));
   TRY(pack_weight(s, &c, &form));
   if (!c.from_x) {
     TRY(recorder_scratch(s, (size_t)planes_size(&c)));
     TRY(lay_out(s, &c));
   }
+  if (c.tiles) return multiply_tiles(s, &c, form);
   return recorder_traits(s)->is_cpu ? multiply(s, &c, form) : multiply_lanes(s, &c, form);
 }

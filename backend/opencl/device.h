@@ -198,7 +198,7 @@ struct cl_device {
   size_t n_parts, cap_parts;
   struct joined_program *joined; /* owned: joined.c's programs. Under `lock` */
   size_t n_joined, cap_joined;
-  asm_state assembly[10]; /* instructions of assembly.c's table. Under `lock` */
+  asm_state assembly[12]; /* instructions of assembly.c's table. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a

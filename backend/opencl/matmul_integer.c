@@ -4,8 +4,10 @@
 #include "opencl_ops.h"
 #include "ops/matmul.h"
 
+/* As in kernels_cl/matmul_integer.cl and amx_bytes.h. */
+enum { BLOCK = 32, STEP_BYTES = 64 };
 /* As in kernels_cl/matmul_integer.cl. */
-enum { TILE = 64, STRIP = 16, COLUMNS = 4 };
+enum { TILE = 64, STRIP = 16, COLUMNS = 4, TILE_STRIP = 64 };
 
 typedef struct integer_product {
   const node *n;
@@ -13,6 +15,8 @@ typedef struct integer_product {
   bound_tensor out; /* before the epilogue */
   dots_kind dots;
   int64_t words, tiles;
+  amx_bytes_kind tiles_by;
+  int64_t row_bytes, rows; /* of a, of whole steps and blocks */
 } integer_product;
 
 static void begin(launch *l, cl_recorder *s, const integer_product *p) {
@@ -98,6 +102,100 @@ static clave_status multiply(cl_recorder *s, const integer_product *p) {
   return launch_loops(&l, items, 1, outputs * TILE * p->words);
 }
 
+/* ---------------------------------------------------------------- by tiles */
+
+static clave_status finds_tiles(cl_recorder *s, integer_product *p, bool *found) {
+  const int64_t columns = ceil_div(p->f.n, TILE_STRIP) * TILE_STRIP;
+  *found = false;
+  p->row_bytes = ceil_div(p->f.k, STEP_BYTES) * STEP_BYTES;
+  p->rows = ceil_div(p->f.m, BLOCK) * BLOCK;
+  if (!recorder_traits(s)->is_cpu || !recorder_takes_form(s, p->f.b)) return NULL;
+  if (columns > INT32_MAX / 2 / (p->row_bytes + 4)) return NULL;
+  TRY(recorder_amx_bytes(s, &p->tiles_by));
+  *found = p->tiles_by != AMX_BYTES_NONE;
+  return NULL;
+}
+
+static void begin_tiles(launch *l, cl_recorder *s, const integer_product *p) {
+  launch_begin(l, s, p->n);
+  launch_define(l, "AMX_BYTES", p->tiles_by);
+}
+
+static clave_status fill_tiles(cl_recorder *s, const void *ctx) {
+  const integer_product *p = ctx;
+  const int64_t items = ceil_div(p->f.n, BLOCK) * BLOCK;
+  launch l;
+  begin_tiles(&l, s, p);
+  launch_args(&l, &(conv_dots_tiles_weight_args){.weight = buffer_arg(p->f.b),
+                                                 .form = scratch_arg(0),
+                                                 .items = items,
+                                                 .n_outputs = p->f.n,
+                                                 .k_size = p->f.k,
+                                                 .depth = ceil_div(p->f.k, STEP_BYTES),
+                                                 .turned = 1});
+  return launch_loops(&l, items, 1, p->f.k);
+}
+
+static clave_status pack_tiles(cl_recorder *s, const integer_product *p, arg_buffer *form) {
+  const int64_t columns = ceil_div(p->f.n, BLOCK) * BLOCK;
+  const form_request f = {.x = p->f.b,
+                          .kind = FORM_MATMUL_TILES,
+                          .size = {p->f.n, p->f.k},
+                          .bytes = (size_t)(columns * p->row_bytes + p->f.n * 4),
+                          .fill = fill_tiles,
+                          .ctx = p};
+  int number;
+  TRY(recorder_form(s, &f, &number));
+  *form = form_arg(number);
+  return NULL;
+}
+
+/* Whole blocks and steps of a, which its own rows may be. */
+static clave_status pad_rows(cl_recorder *s, const integer_product *p, arg_buffer *a) {
+  launch l;
+  *a = buffer_arg(p->f.a);
+  if (p->rows == p->f.m && p->row_bytes == p->f.k) return NULL;
+  TRY(recorder_scratch(s, (size_t)(p->rows * p->row_bytes)));
+  *a = scratch_arg(0);
+  begin_tiles(&l, s, p);
+  launch_args(&l, &(matmul_integer_rows_args){.a = buffer_arg(p->f.a),
+                                              .to = scratch_arg(0),
+                                              .items = p->rows,
+                                              .m_size = p->f.m,
+                                              .k_size = p->f.k,
+                                              .row_bytes = p->row_bytes});
+  return launch_loops(&l, p->rows, 1, p->row_bytes);
+}
+
+static clave_status multiply_tiles(cl_recorder *s, const integer_product *p) {
+  enum { MOST_ROWS = 256, TASKS = 4 /* work-items of a core, at least */ };
+  const int64_t strips = ceil_div(p->f.n, TILE_STRIP),
+                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units, strips),
+                least = ceil_div(p->rows / BLOCK, wanted) * BLOCK, each = min_i64(MOST_ROWS, least),
+                chunks = ceil_div(p->f.m, each), items = strips * chunks;
+  arg_buffer form, a;
+  launch l;
+  TRY(pack_tiles(s, p, &form));
+  TRY(pad_rows(s, p, &a));
+  begin_tiles(&l, s, p);
+  launch_define(&l, "SIGNED", p->f.a->t.type == DTYPE_I8);
+  launch_define(&l, "HAS_BIAS", p->f.bias != NULL);
+  launch_args(&l, &(matmul_integer_tiles_args){.a = a,
+                                               .form = form,
+                                               .bias = optional_arg(p->f.bias),
+                                               .out = buffer_arg(&p->out),
+                                               .items = items,
+                                               .each = each,
+                                               .chunks = chunks,
+                                               .m_size = p->f.m,
+                                               .n_size = p->f.n,
+                                               .row_bytes = p->row_bytes});
+  launch_epilogue_of_result(&l);
+  return launch_loops(&l, items, 1, each * TILE_STRIP * p->row_bytes);
+}
+
+/* ---------------------------------------------------------------- of b as it is */
+
 static clave_status multiply_bytes(cl_recorder *s, const integer_product *p) {
   const int64_t blocks = ceil_div(p->f.n, COLUMNS), items = p->f.m * blocks;
   launch l;
@@ -118,7 +216,7 @@ static clave_status multiply_bytes(cl_recorder *s, const integer_product *p) {
 
 clave_status opencl_matmul_integer(cl_recorder *s, const node *n) {
   integer_product p = {.n = n};
-  bool has_dots;
+  bool has_dots, has_tiles;
   describe_matmul_integer(n, &p.f);
   if (p.f.m == 0 || p.f.n == 0) return NULL;
   if (p.f.n > INT32_MAX / 2 || p.f.k > INT32_MAX / 2)
@@ -126,6 +224,8 @@ clave_status opencl_matmul_integer(cl_recorder *s, const node *n) {
   p.out = op_result(s, p.f.out);
   p.words = ceil_div(p.f.k, 4);
   p.tiles = ceil_div(p.f.m, TILE);
+  TRY(finds_tiles(s, &p, &has_tiles));
+  if (has_tiles) return multiply_tiles(s, &p);
   TRY(finds_dots(s, &p, &has_dots));
   return has_dots ? multiply(s, &p) : multiply_bytes(s, &p);
 }

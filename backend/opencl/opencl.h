@@ -82,6 +82,9 @@ typedef enum dots_kind {
   DOTS_PACKED
 } dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
+/* How tiles of bytes are multiplied, as in kernels_cl/amx_bytes.h. */
+typedef enum amx_bytes_kind { AMX_BYTES_NONE, AMX_BYTES_ASM, AMX_BYTES_LOCAL } amx_bytes_kind;
+clave_status recorder_amx_bytes(const cl_recorder *s, amx_bytes_kind *out) STATUS_CHECK;
 /* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
 /* How tiles of such pairs are multiplied, as in kernels_cl/amx.h. */
@@ -121,6 +124,8 @@ typedef enum form_kind {
   FORM_GEMM_PAIRS,
   FORM_CONV,
   FORM_CONV_DOTS,
+  FORM_CONV_TILES,
+  FORM_MATMUL_TILES,
   FORM_WINOGRAD,
   FORM_GEMM_WORDS,
   FORM_CONV_PAIRS

@@ -1,6 +1,7 @@
 /* Text and arguments of elementwise steps. */
 #include "backend/opencl/steps.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,6 +175,70 @@ static void write_expression(text *t, const char *e, dtype compute) {
   text_printf(t, "%s", e);
 }
 
+/* A number of the program's own, which is known not to be NaN, and whether within an int. */
+static bool is_known(const elementwise_operand *o, bool *in_int) {
+  *in_int = fabs(o->f) < 0x1p31;
+  return is_number(o) && o->source != IR_OPERAND_SOURCE_VALUE && o->compute == DTYPE_F32 &&
+         !isnan(o->f);
+}
+
+/* clamp(x, low, high) of floats between numbers that are known. */
+static bool is_limited(const elementwise_step *s, bool *in_int) {
+  bool low_in = false, high_in = false;
+  const bool is = s->kind == IR_STEP_KIND_CLAMP && s->result != STEP_CAST &&
+                  is_known(&s->operands[1], &low_in) && is_known(&s->operands[2], &high_in);
+  *in_int = is && low_in && high_in;
+  return is;
+}
+
+static bool is_limited_to_int(const steps_text *p, const elementwise_operand *o) {
+  bool in_int;
+  return o->source == IR_OPERAND_SOURCE_STEP && is_limited(&p->f.steps[o->index], &in_int) &&
+         in_int;
+}
+
+/* Step i, where it takes what step i - 1 made and, of `kind`, a number that is known. */
+static const elementwise_step *known_step(const elementwise_form *f, int i, ir_step_kind kind) {
+  bool in_int;
+  if (i >= f->n_steps) return NULL;
+  const elementwise_step *s = &f->steps[i];
+  const bool is = s->kind == kind && s->result != STEP_CAST && s->type == DTYPE_F32 &&
+                  s->operand_type == DTYPE_F32 && s->operands[0].source == IR_OPERAND_SOURCE_STEP &&
+                  s->operands[0].index == (uint32_t)(i - 1) &&
+                  (s->n_operands == 1 || is_known(&s->operands[1], &in_int));
+  return is ? s : NULL;
+}
+
+static bool is_read_once(const elementwise_form *f, int step) {
+  int n = 0;
+  for (int i = 0; i < f->n_steps; i++)
+    for (int j = 0; j < f->steps[i].n_operands; j++) {
+      const elementwise_operand *o = &f->steps[i].operands[j];
+      n += o->source == IR_OPERAND_SOURCE_STEP && o->index == (uint32_t)step;
+    }
+  return n == 1;
+}
+
+/* Whether a clamp changes nothing, as what follows, round(x scale) + zero, is clamped within what
+ * its limits become: the functions do not decrease, and NaN stays what it is. */
+static bool is_limited_again(const elementwise_form *f, int i) {
+  bool in_int;
+  const elementwise_step *s = &f->steps[i], *scale = known_step(f, i + 1, IR_STEP_KIND_MUL),
+                         *whole = known_step(f, i + 2, IR_STEP_KIND_ROUND),
+                         *zero = known_step(f, i + 3, IR_STEP_KIND_ADD),
+                         *again = known_step(f, i + 4, IR_STEP_KIND_CLAMP);
+  if (!scale || !whole || !zero || !again || !is_limited(s, &in_int) ||
+      !is_limited(again, &in_int) || s->type != DTYPE_F32 || s->operand_type != DTYPE_F32)
+    return false;
+  for (int k = 0; k < 4; k++)
+    if (!is_read_once(f, i + k)) return false;
+  const float by = (float)scale->operands[1].f, plus = (float)zero->operands[1].f,
+              low = rintf((float)s->operands[1].f * by) + plus,
+              high = rintf((float)s->operands[2].f * by) + plus;
+  return by > 0 && isfinite(by) && s->operands[1].f <= s->operands[2].f &&
+         low <= (float)again->operands[1].f && high >= (float)again->operands[2].f;
+}
+
 /* Which function makes integers of floats. */
 static const char *to_integer(dtype to) {
   if (to == DTYPE_U64) return "step_to_ulong";
@@ -181,11 +246,13 @@ static const char *to_integer(dtype to) {
 }
 
 /* a cast: from the operand's compute type to that of the result. */
-static void write_cast(text *t, const elementwise_step *s) {
+static void write_cast(const steps_text *p, text *t, const elementwise_step *s) {
   if (s->type == DTYPE_BOOL)
     text_printf(t, "a != 0");
   else if (dtype_has_fractions(s->type))
     text_printf(t, s->operand_type == DTYPE_U64 ? "as_ulong(a)" : "a");
+  else if (dtype_size(s->type) < sizeof(int32_t) && is_limited_to_int(p, &s->operands[0]))
+    text_printf(t, "step_to_int_of_limited_f32(a)");
   else
     text_printf(t, "%s%s(a)", to_integer(s->type), compute_suffix(compute_dtype(s->operand_type)));
 }
@@ -194,6 +261,7 @@ static void write_step(const steps_text *p, text *t, int index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
   const elementwise_step *s = &p->f.steps[index];
   dtype compute = compute_dtype(s->operand_type), result = compute_dtype(s->type);
+  bool in_int;
   text_printf(t, "  %s s%d;\n  {\n    typedef %s real;\n", compute_type(result), index,
               compute_type(compute));
   for (int i = 0; i < s->n_operands; i++) {
@@ -206,7 +274,11 @@ static void write_step(const steps_text *p, text *t, int index) {
     text_printf(t, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
   text_printf(t, "    %s value = ", compute_type(result));
   if (s->result == STEP_CAST)
-    write_cast(t, s);
+    write_cast(p, t, s);
+  else if (is_limited_again(&p->f, index))
+    text_printf(t, "a");
+  else if (is_limited(s, &in_int))
+    text_printf(t, "step_limit_f32(a, b, c)");
   else
     write_expression(t, step_table[s->kind].cl, compute);
   text_printf(t, ";\n    s%d = value;\n  }\n", index);

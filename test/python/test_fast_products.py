@@ -418,6 +418,7 @@ def test_names_of_instructions(session):
     weight, _ = stored("int8", 32)
     program = exported(weight, 32)
     names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, amx_bf16, pairs_local, amx_local, "
+    names += "amx_int8, amx_int8_local, "
     names += "subgroups, mma_sync or mma_local"
     with pytest.raises(clave.Error, match=f"CLAVE_ASM is 'sse', not 0, {names}"):
         session(program, "sse")

@@ -91,17 +91,15 @@ TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width,
 
 /* ---------------------------------------------------------------- exponentials */
 
-static const float LOG2_E = 0x1.715476p+0F;
-
-/* 2^x of x <= 0 or NaN, off by less than 2^-13 of it: BF16 has 8 digits. The polynomial was fitted
- * by weighted least squares at Chebyshev points. */
-TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-200), x); /* of which NaN stays */
+/* e^x of x <= 0 or NaN, off by less than 2^-13 of it, as BF16 has 8 digits; of 0 it is 1. The
+ * polynomial was fitted by weighted least squares at Chebyshev points. */
+TARGET_AVX512 KERNEL_INLINE __m512 exponential(__m512 x) {
+  x = _mm512_max_ps(_mm512_set1_ps(-200), x * _mm512_set1_ps(0x1.715476p+0F)); /* or NaN */
   const __m512 n = nearest_integers(x), r = x - n;
-  __m512 p = _mm512_set1_ps(0x1.c3f75cp-5F);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.f0de1ap-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.62f31ap-1F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fff692p-1F));
+  __m512 p = _mm512_set1_ps(0x1.c2a21ap-5F);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.f00c4cp-3F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.62f5fap-1F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
   return _mm512_scalef_ps(p, n);
 }
 
@@ -121,24 +119,23 @@ TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t st
 /* Of 16 lanes. */
 TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *scores,
                                           uint32_t *words, int at, panel_sums *s) {
-  const __m512 none = _mm512_set1_ps(-INFINITY), scale = _mm512_set1_ps(LOG2_E);
+  const __m512 none = _mm512_set1_ps(-INFINITY);
   const __m512i order = join_order();
   const __m512 before = _mm512_loadu_ps(s->largest + at);
   const __m512 largest = largest_score(scores, lanes, n, before);
-  const __m512 base =
-      _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(largest, none, _CMP_NEQ_UQ), largest, scale);
-  const __m512 fade = power_of_2(_mm512_fmsub_ps(before, scale, base));
+  const __m512 base = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(largest, none, _CMP_NEQ_UQ), largest);
+  const __m512 fade = exponential(before - base);
   __m512 total = _mm512_loadu_ps(s->total + at) * fade, more = _mm512_setzero_ps();
   int64_t j = 0;
   for (; j + 2 <= n; j += 2, scores += 2 * lanes, words += lanes) {
-    const __m512 even = power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores), scale, base)),
-                 odd = power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores + lanes), scale, base));
+    const __m512 even = exponential(_mm512_loadu_ps(scores) - base),
+                 odd = exponential(_mm512_loadu_ps(scores + lanes) - base);
     total += even;
     more += odd;
     _mm512_storeu_si512(words, join_avx512(even, odd, order));
   }
   for (; j < n; j++, words += lanes) {
-    const __m512 even = power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores), scale, base));
+    const __m512 even = exponential(_mm512_loadu_ps(scores) - base);
     total += even;
     _mm512_storeu_si512(words, join_avx512(even, _mm512_setzero_ps(), order));
   }

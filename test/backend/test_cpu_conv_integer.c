@@ -264,6 +264,9 @@ static void check_more(void) {
       form(1, 4, 1, 1, one, dim(3, 5, 1, 4, 1), dim(3, 5, 1, 4, 1)),
       form(1, 3, 1, 2, one, dim(20, 3, 3, 2, 2), dim(66, 3, 4, 1, 1)),
       form(1, 1, 4, 11, one, one, dim(200, 1, 1, 0, 1)),
+      /* whole steps of AMX; more tiles than tasks */
+      form(1, 2, 64, 40, one, one, dim(100, 1, 1, 0, 1)),
+      form(1, 1, 4, 2, one, dim(70, 3, 1, 0, 1), dim(70, 3, 1, 0, 1)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }

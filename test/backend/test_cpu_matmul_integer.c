@@ -125,7 +125,7 @@ static void test_products(void **state) {
   static const int64_t sizes[][3] = {/* m, n, k */
                                      {1, 1, 1},     {9, 7, 20},   {64, 16, 64},  {65, 33, 67},
                                      {130, 130, 3}, {16, 48, 66}, {17, 160, 65}, {3, 20, 1029},
-                                     {5, 4, 0},     {0, 4, 8},    {4, 0, 8}};
+                                     {5, 4, 0},     {0, 4, 8},    {4, 0, 8},     {200, 20, 70}};
   (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int variant = 0; variant < 8; variant++) {

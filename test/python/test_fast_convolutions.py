@@ -25,6 +25,7 @@ ROUNDED = {
     "of few outputs": ((24, 3, 1, 1, 0, 1), (8, 8), DEVICES),
     "of one element, small plane": ((48, 100, 1, 1, 0, 1), (7, 7), DEVICES),
     "of one element, cut": ((700, 420, 1, 1, 0, 1), (10, 11), DEVICES),
+    "of one element, deep": ((520, 528, 1, 1, 0, 1), (8, 9), DEVICES),
     "of one element and groups": ((40, 36, 1, 1, 0, 2), (8, 9), ["cpu"]),
     "of one element, strided": ((37, 64, 1, 2, 0, 1), (15, 16), DEVICES),
     "of one element, stride of 3": ((36, 40, 1, 3, 0, 1), (10, 13), DEVICES),
@@ -114,7 +115,7 @@ def check(form, conv, inputs, strict, fast):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-@pytest.mark.parametrize("name", ["of one element", "of many channels", "of one element, cut"])
+@pytest.mark.parametrize("name", ["of one element", "of one element, wide", "of one element, deep"])
 def test_tiles_in_opencl_c(name, monkeypatch):
     """As by AMX, on any processor."""
     form, sides, _ = ROUNDED[name]

@@ -24,6 +24,7 @@ TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
 OPENCL = {"portable": {"CLAVE_ASM": "0"}, "gpu": {"CLAVE_DEVICE_CLASS": "gpu"}}
 OPENCL |= {name: {"CLAVE_ASM": name} for name in ("avx512_vnni", "avx_vnni") if name in FLAGS}
+OPENCL |= {"amx_int8": {}, "amx_int8_local": {"CLAVE_ASM": "amx_int8_local"}} if "amx_int8" in FLAGS else {}
 CPU = {level: {"CLAVE_DEVICE_CLASS": level} for level in ("portable", "avx2")}
 
 
@@ -57,6 +58,7 @@ class Kinds(nn.Module):
         (1, (2, 1, 12, 11), {"padding": 6}),
         (6, (8, 6, 3, 3), {"padding": 1}),
         (6, (6, 1, 5, 5), {"groups": 6, "padding": 2}),
+        (6, (40, 6, 9, 9), {"padding": 4}),
     )
     AFTER = (
         requantised,
@@ -68,6 +70,7 @@ class Kinds(nn.Module):
         lambda y, x: y,
         columns,
         columns,
+        lambda y, x: quantised(torch.clamp(y, -3, 6), 0.05, 0, I8),
     )
     OF_VOLUMES = (2, (5, 2, 3, 2, 3), {"stride": (2, 1, 1), "padding": (1, 0, 1)})
 

@@ -1,6 +1,7 @@
 /* Convolutions of integers against a plain sum, with what every processor has and with all that
  * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
- * products at their largest; and codes of them, with and without what is added. */
+ * products at their largest; and codes of them, and of whole tensors, with and without what is
+ * added. */
 #include "backend/cpu/kernels/conv_integer.h"
 
 #include <math.h>
@@ -309,8 +310,59 @@ static void test_codes_of_large_sums(void **state) {
   }
 }
 
+/* ---------------------------------------------------------------- codes of whole tensors */
+
+/* Writes element i of the first term's, and returns it. */
+static int32_t put_first(void *to, dtype t, int64_t i) {
+  const bool is_wide = t == DTYPE_F32 || t == DTYPE_I32;
+  const int32_t v = (random_byte() - (t == DTYPE_U8 ? 0 : 128)) * (is_wide ? 300 : 1);
+  if (t == DTYPE_F32)
+    ((float *)to)[i] = (float)v;
+  else if (t == DTYPE_I32)
+    ((int32_t *)to)[i] = v;
+  else
+    ((uint8_t *)to)[i] = (uint8_t)v;
+  return v;
+}
+
+/* Three images of five channels of `row` elements. */
+static void check_tensor(dtype first, int64_t row, int which) {
+  _Alignas(float) static unsigned char firsts[3 * 5 * 300 * sizeof(float)];
+  const conv_integer_args shape = {.conv = {.images = 3, .groups = 1, .outputs = 5}};
+  const int64_t n = 3 * 5 * row;
+  unsigned char *codes = (unsigned char *)out;
+  requantise_args p = codes_of(&shape, which);
+  p.terms[0].x = firsts, p.terms[0].type = first;
+  p.row = row, p.out = codes;
+  fill_codes(p.terms[1].type);
+  for (int64_t i = 0; i < n; i++) want[i] = put_first(firsts, first, i);
+  codes[n] = 0x5a;
+  kernel_fault fault = {0};
+  test_pool pool = {0};
+  const kernel_context ctx = make_context(&pool, &fault);
+  assert_true(kernel_requantise.run(&ctx, &p));
+  for (int64_t i = 0; i < n; i++) {
+    const int code = code_of(&p, want[i], i, i / row % 5);
+    assert_int_equal(p.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
+  }
+  assert_int_equal(codes[n], 0x5a);
+}
+
+/* Rows of less than sixteen elements, of whole sixteens, with a rest, and of more than a block. */
+static void test_codes_of_tensors(void **state) {
+  (void)state;
+  static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};
+  static const int64_t rows[] = {1, 16, 37, 300};
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+    cpu_use_at_most(level);
+    for (int i = 0; i < 16; i++)
+      for (int which = 0; which < 256; which += 17) check_tensor(types[i / 4], rows[i % 4], which);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),
-                                     cmocka_unit_test(test_codes_of_large_sums)};
+                                     cmocka_unit_test(test_codes_of_large_sums),
+                                     cmocka_unit_test(test_codes_of_tensors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,16 +43,29 @@ static int64_t reach_of(const conv_dim *d) {
   return d->out > 0 && d->kernel > 0 ? conv_dim_reach(d, d->out) : 0;
 }
 
-/* Of a rounded kernel of one element, inputs between those that it sees are not copied: how far
- * apart these are. */
+/* A kernel of one element whose inputs are copied as outputs lie: one long row each. Floats are
+ * read where they lie unless they are a stride apart, in another line of the cache or page each. */
+static bool is_one_row(const conv_args *p) {
+  bool copies = conv_is_rounded(p);
+  for (int d = 0; d < CONV_DIMS; d++) {
+    if (p->dims[d].kernel != 1) return false;
+    copies |= p->dims[d].stride > 1;
+  }
+  return copies;
+}
+
+/* Inputs between those that a kernel of one element sees are not copied: how far apart these are.
+ */
 static int64_t apart(const conv_args *p, int d) {
-  return conv_is_rounded(p) && p->dims[d].kernel == 1 ? p->dims[d].stride : 1;
+  const bool skips = conv_is_rounded(p) ? p->dims[d].kernel == 1 : is_one_row(p);
+  return skips ? p->dims[d].stride : 1;
 }
 
 static bool copies_planes(const conv_args *p) {
   if (conv_is_rounded(p)) return true;
   for (int d = 0; d < CONV_DIMS; d++)
-    if (p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in) return true;
+    if (p->dims[d].padding > 0 || reach_of(&p->dims[d]) > p->dims[d].in || apart(p, d) > 1)
+      return true;
   return false;
 }
 
@@ -104,13 +117,6 @@ static int64_t depth_of(const conv_args *p) {
 }
 static direct_kernel kernel_of(const conv_args *p) {
   return conv_is_rounded(p) ? direct_pairs_kernel_for(p->outputs) : direct_kernel_for(p->outputs);
-}
-
-/* A rounded kernel of one element, whose copied planes are as outputs lie: one long row each. */
-static bool is_one_row(const conv_args *p) {
-  for (int d = 0; d < CONV_DIMS; d++)
-    if (p->dims[d].kernel != 1) return false;
-  return conv_is_rounded(p);
 }
 
 /* Where elements are: planes one behind the other, or rows of all channels. */
@@ -196,6 +202,8 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
              *y = odd ? narrow_at(odd, narrow, first) : NULL;
   if (n > 0 && conv_is_rounded(t->p))
     conv_join_row(narrow, x, y, step, n, (uint32_t *)(void *)(to + left));
+  else if (step > 1)
+    for (int64_t i = 0; i < n; i++) to[left + i] = ((const float *)x)[i * step];
   else if (n > 0)
     memcpy(to + left, x, (size_t)n * sizeof *to);
   memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);

@@ -52,7 +52,7 @@ SHARING = {
     "norm": ("", 4, False),
     "dots tile": ("", 1, False),
     "matmul": ("local|direct|image|mma|lanes", 48, True),
-    "encoded matmul": ("few|tiles", 24, True),
+    "encoded matmul": ("few|tiles", 1, True),
     "conv": ("winograd|groups", 24, True),
     "conv groups": ("", 24, True),
     "attention": ("team|groups", 24, True),

@@ -95,7 +95,7 @@ clave_status conv_dots_usable(cl_recorder *s, const conv_form *f, bool *usable, 
 static void begin(launch *l, cl_recorder *s, const dots_conv *c) {
   launch_begin(l, s, c->n);
   launch_dots(l, c->dots);
-  launch_define(l, "AMX_BYTES", c->tiles);
+  launch_define(l, "AMX_BYTES", (int)c->tiles);
   launch_define(l, "SIGNED", c->f->x->t.type == DTYPE_I8);
 }
 

@@ -118,7 +118,7 @@ static clave_status finds_tiles(cl_recorder *s, integer_product *p, bool *found)
 
 static void begin_tiles(launch *l, cl_recorder *s, const integer_product *p) {
   launch_begin(l, s, p->n);
-  launch_define(l, "AMX_BYTES", p->tiles_by);
+  launch_define(l, "AMX_BYTES", (int)p->tiles_by);
 }
 
 static clave_status fill_tiles(cl_recorder *s, const void *ctx) {

@@ -96,7 +96,8 @@ static void test_sums(void **state) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 48; i++) {
-      matmul_args p = args_of(types[i % 2], rows[i % 8], columns[i / 8], depths[(i + level) % 6]);
+      matmul_args p =
+          args_of(types[i % 2], rows[i % 8], columns[i / 8], depths[((unsigned)i + level) % 6]);
       fill(DTYPE_F32, a, p.m * p.k);
       fill(p.b_type, b, p.n * p.k);
       if (i % 3 == 1) { /* transposed */

@@ -12,7 +12,8 @@
 #include "backend/opencl/device.h"
 
 /* Kernels whose work-items share the memory of a group, or share a file with such. */
-static const char *const of_groups[] = {"attention_groups",
+static const char *const of_groups[] = {"amx_probe",
+                                        "attention_groups",
                                         "attention_team",
                                         "attention_team_token",
                                         "conv_depthwise_lanes",

@@ -68,7 +68,7 @@ def test_one_executable_for_all_batches_stands_alone(mnist, tmp_path):
     moved = shutil.copy(exe, tmp_path / "m")
     compare(MNIST, moved, [(images(n),) for n in (1, 3, 16)], target=target)
     assert needed(exe) <= {"libc", "libm", "libpthread", "libdl"}
-    assert exe.stat().st_size < 132_776 + 3_300_000  # 3.12 MB, of which kernels' sources grow
+    assert exe.stat().st_size < 132_776 + 3_600_000  # 3.31 MB, of which kernels' sources grow
 
 
 def test_help(mnist):

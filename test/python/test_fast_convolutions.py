@@ -120,7 +120,7 @@ def test_tiles_in_opencl_c(name, monkeypatch):
     """As by AMX, on any processor."""
     form, sides, _ = ROUNDED[name]
     conv, inputs, program = made(name, form, sides)
-    monkeypatch.setenv("CLAVE_ASM", "amx_local")
+    monkeypatch.setenv("CLAVE_ASM", "amx_bf16_local")
     strict, fast = runs(program, inputs, "opencl", monkeypatch)
     if rounds_on("opencl"):
         check(form, conv, inputs, strict, fast)

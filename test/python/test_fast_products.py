@@ -417,7 +417,7 @@ def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
 def test_names_of_instructions(session):
     weight, _ = stored("int8", 32)
     program = exported(weight, 32)
-    names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, amx_bf16, pairs_local, amx_local, "
+    names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, amx_bf16, pairs_local, amx_bf16_local, "
     names += "amx_int8, amx_int8_local, "
     names += "subgroups, mma_sync or mma_local"
     with pytest.raises(clave.Error, match=f"CLAVE_ASM is 'sse', not 0, {names}"):
@@ -466,7 +466,7 @@ def test_weights_of_floats(k, weight, device, session):
 
 
 WIDE = "avx512f" in FLAGS  # vectors of 16, which kernels for pairs have
-TILES = [name for name in ("amx_bf16", "amx_local") if name in FLAGS or (WIDE and name == "amx_local")]
+TILES = [name for name in ("amx_bf16", "amx_bf16_local") if name in FLAGS or (WIDE and name == "amx_bf16_local")]
 
 
 @pytest.mark.parametrize("k, m", [(75, 50), (1100, 130), (64, 16)])

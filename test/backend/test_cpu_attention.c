@@ -251,6 +251,32 @@ static void test_beyond_bf16(void **state) {
   }
 }
 
+/* Of scores that far apart one key alone has a weight: the one with the largest. */
+static void test_huge_scores(void **state) {
+  (void)state;
+  enum { ONE = 37 };
+  const shape s = {1, 40, 70, 16, 8, .mask = DTYPE_I64};
+  operands *x = make_operands(&s);
+  for (int64_t i = 0; i < KV * s.queries * s.head_dim; i++) x->q[i] = 0x1p60F;
+  for (int64_t i = 0; i < KV * s.keys * s.head_dim; i++)
+    x->k[i] = i / s.head_dim % s.keys == ONE ? 0x1p40F : -0x1p30F * (float)(i % 7 + 1);
+  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++)
+    for (int rounds = 0; rounds < 2; rounds++) {
+      cpu_use_at_most((cpu_level)level);
+      attention_args a = args_of(&s, x, DTYPE_F32);
+      a.rounds = rounds;
+      memset(x->out, 0, sizeof x->out);
+      run(&a, 2);
+      for (int64_t i = 0; i < KV * s.queries * s.v_dim; i++) {
+        const int64_t head = i / s.v_dim / s.queries;
+        const float want = x->v[(head * s.keys + ONE) * s.v_dim + i % s.v_dim];
+        assert_true(fabsf(x->out[i] - want) <= 0x1p-8F);
+      }
+    }
+  cpu_use_at_most(CPU_AMX);
+  free(x);
+}
+
 static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
   float q = 0;
   kernel_context ctx = {.n_threads = n_threads};
@@ -278,6 +304,7 @@ static void test_scratch(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_hidden),
                                      cmocka_unit_test(test_beyond_bf16),
+                                     cmocka_unit_test(test_huge_scores),
                                      cmocka_unit_test(test_scratch)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

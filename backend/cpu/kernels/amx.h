@@ -24,7 +24,8 @@ TARGET_AMX KERNEL_INLINE void amx_begin(void) {
 }
 TARGET_AMX KERNEL_INLINE void amx_end(void) { _tile_release(); }
 
-/* Before loads of what the same function has stored: they do not tell gcc that they read memory. */
+/* Before loads of what this function, or one that calls it, has stored: they do not tell gcc that
+ * they read memory. */
 KERNEL_INLINE void amx_sees_memory(void) { __asm__ volatile("" ::: "memory"); }
 #endif
 

@@ -61,6 +61,7 @@ TARGET_AMX KERNEL_INLINE void add_step(const uint32_t *a, const uint32_t *b, int
 TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *t, const int outputs, const int columns) {
   const uint32_t *a = t->a, *b = t->b;
   const int64_t b_bytes = bytes(t->b_step);
+  amx_sees_memory();
   if (t->adds)
     load_sums(t, outputs, columns);
   else

@@ -208,6 +208,7 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   _Alignas(64) int32_t some[AMX_ROWS * TILE];
   const bool is_whole = rows == AMX_ROWS;
   int32_t *to = is_whole ? sums : some;
+  amx_sees_memory();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -219,7 +220,12 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
 #pragma GCC unroll 16
     for (int r = 0; r < AMX_ROWS; r++)
       ask_for(w->first + (AMX_ROWS + r) * w->stride, (int)i * AMX_STEP);
-    if (!is_whole) copy_few_rows(rows, weight, stride, few), weight = few, stride = AMX_STEP;
+    if (!is_whole) {
+      copy_few_rows(rows, weight, stride, few);
+      amx_sees_memory();
+      weight = few;
+      stride = AMX_STEP;
+    }
     add_step_amx(tiles, weight, stride, patches);
   }
   store_sums_amx(tiles, to);

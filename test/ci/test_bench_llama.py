@@ -97,7 +97,8 @@ def test_table(bench, build, tmp_path):
 @pytest.mark.by_turn(12)
 def test_loads(bench, root, build, tmp_path, monkeypatch):
     monkeypatch.setattr(bench.load, "TURNS", 1)
-    subprocess.run(["make", "-s", f"BUILD={build}", f"{build}/bench/decoder"], cwd=root, check=True)
+    folder = build.relative_to(root)  # as it was built: by other names everything would be built again
+    subprocess.run(["make", "-s", f"BUILD={folder}", f"{folder}/bench/decoder"], cwd=root, check=True)
     args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)
     lines = bench.load.bench_load(args, "small", "Q4_0")
     how = [bench.bounds.cells(line)[0] for line in lines[2:]]

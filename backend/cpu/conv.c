@@ -111,7 +111,7 @@ static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args
                                            : p->rounds      ? CPU_FORM_DIRECT_PAIRS
                                                             : CPU_FORM_CONV_DIRECT,
                                    .x = f->weight,
-                                   .size = {f->groups, 0, 0},
+                                   .size = {f->transposed ? -f->groups : f->groups, 0, 0},
                                    .k = &kernel_conv_direct_pack,
                                    .args = p},
                &p->packed));

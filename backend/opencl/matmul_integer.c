@@ -104,13 +104,19 @@ static clave_status multiply(cl_recorder *s, const integer_product *p) {
 
 /* ---------------------------------------------------------------- by tiles */
 
+/* Whether rows of a are whole blocks and steps. */
+static bool is_whole(const integer_product *p) {
+  return p->rows == p->f.m && p->row_bytes == p->f.k;
+}
+
 static clave_status finds_tiles(cl_recorder *s, integer_product *p, bool *found) {
   const int64_t columns = ceil_div(p->f.n, TILE_STRIP) * TILE_STRIP;
   *found = false;
   p->row_bytes = ceil_div(p->f.k, STEP_BYTES) * STEP_BYTES;
   p->rows = ceil_div(p->f.m, BLOCK) * BLOCK;
-  if (!recorder_traits(s)->is_cpu || !recorder_takes_form(s, p->f.b)) return NULL;
+  if (!recorder_traits(s)->is_cpu || p->f.k == 0 || !recorder_takes_form(s, p->f.b)) return NULL;
   if (columns > INT32_MAX / 2 / (p->row_bytes + 4)) return NULL;
+  if (!is_whole(p) && p->rows > INT32_MAX / p->row_bytes) return NULL; /* far more than a has */
   TRY(recorder_amx_bytes(s, &p->tiles_by));
   *found = p->tiles_by != AMX_BYTES_NONE;
   return NULL;
@@ -154,7 +160,7 @@ static clave_status pack_tiles(cl_recorder *s, const integer_product *p, arg_buf
 static clave_status pad_rows(cl_recorder *s, const integer_product *p, arg_buffer *a) {
   launch l;
   *a = buffer_arg(p->f.a);
-  if (p->rows == p->f.m && p->row_bytes == p->f.k) return NULL;
+  if (is_whole(p)) return NULL;
   TRY(recorder_scratch(s, (size_t)(p->rows * p->row_bytes)));
   *a = scratch_arg(0);
   begin_tiles(&l, s, p);

@@ -257,7 +257,8 @@ static void multiply(const work *w, const panel *t, bool pairs, const panel_prod
 /* Scores of the span's keys, from the first of a tile on. */
 static void score_keys(const work *w, const panel *t, span keys) {
   const bool pairs = w->s->pairs;
-  const int64_t size = w->s->k_width / (pairs ? 2 : 1), most = w->s->tiles ? size : BLOCK_SIZE,
+  const int64_t size = w->s->k_width / (pairs ? 2 : 1),
+                most = w->s->tiles ? larger(size, 1) : BLOCK_SIZE,
                 n = round_up(keys.to - keys.from, w->s->tile);
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;

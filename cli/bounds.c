@@ -25,9 +25,17 @@ static float_kind kind_of(clave_dtype dtype) {
   return is_integer(dtype) ? (float_kind){0} : kinds[dtype];
 }
 
+/* What a kernel may round operands of a product to, or leave as they are. */
+static double rounding_of(clave_dtype dtype) {
+  const char *precision = getenv("CLAVE_PRECISION");
+  const bool rounds = precision && !strcmp(precision, "fast");
+  return rounds && (dtype == CLAVE_F32 || dtype == CLAVE_F16) ? 0x1p-8 : 0;
+}
+
 double places_of(clave_dtype dtype, double terms) {
   const float_kind k = kind_of(dtype);
-  return k.eps > 0 ? k.places + sqrt(terms) * k.computed / k.eps : 0;
+  if (k.eps <= 0) return 0;
+  return fmax(k.places, rounding_of(dtype) / k.eps) + sqrt(terms) * k.computed / k.eps;
 }
 
 /* ---------------------------------------------------------------- moving */

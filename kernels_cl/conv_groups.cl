@@ -17,6 +17,9 @@
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
+#ifndef IN_PARTS
+#define IN_PARTS 0
+#endif
 #ifndef OUTPUTS
 #define OUTPUTS 8
 #endif
@@ -140,21 +143,26 @@ static inline index_t cell_of(const target *t, int p, int o, index_t all_channel
          (index_t)y * out_columns + x;
 }
 
-/* Groups of work-items: tiles, blocks of outputs, groups of channels. x: (images, groups *
- * channels, in...), weight: (groups * n_outputs, channels, kernel...). cells: (some,
- * seen_rows, seen_columns), factors: (some * kernel_y * kernel_x, PITCH). */
+/* Groups of work-items: tiles, blocks of outputs, groups of channels times n_parts, into which
+ * their channels are cut, part_channels each. IN_PARTS, of several: a part is (part_size), as out.
+ * x: (images, groups * channels, in...), weight: (groups * n_outputs, channels, kernel...). cells:
+ * (some, seen_rows, seen_columns), factors: (some * kernel_y * kernel_x, PITCH). */
 __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
                           const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                           const __global STORAGE(X_TYPE) * bias, const long bias_offset,
-                          __global STORAGE(X_TYPE) * out, const long out_offset, const int some,
+                          __global STORAGE(X_TYPE) * out, const long out_offset,
+                          __global real *parts, const long parts_offset, const int n_parts,
+                          const int part_channels, const index_t part_size, const int some,
                           VOLUMES_PARAMS, KERNEL_PARAMS, __local real *cells,
                           __local real *factors) {
   const place at = find_place((index_t)get_group_id(0), out_depth, out_rows, out_columns, tile_rows,
                               tile_columns);
   const int first = (int)get_group_id(1) * BLOCK_OUTPUTS, mine = WORKER / LANES * OUTPUTS,
             taps = kernel_y * kernel_x, volume = kernel_z * taps, plane = seen_rows * seen_columns;
-  const index_t group = (index_t)get_group_id(2), in_plane = (index_t)in_rows * in_columns,
-                step = in_depth * in_plane;
+  const int part = (int)(get_group_id(2) % n_parts), begin = part * part_channels,
+            end = min(begin + part_channels, channels);
+  const index_t group = (index_t)get_group_id(2) / n_parts,
+                in_plane = (index_t)in_rows * in_columns, step = in_depth * in_plane;
   const target t = {at, WORKER % LANES, n_outputs - first - mine, group * n_outputs + first + mine};
   x += x_offset + (at.image * groups + group) * channels * step;
   weight += weight_offset + (group * n_outputs + first) * channels * volume;
@@ -164,8 +172,8 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
   EACH_POSITION EACH_QUAD total[p][q] = (real4)0;
   for (int h = 0; h < kernel_z; h++) {
     const int z = at.z * stride_z - pad_z + h * dilation_z;
-    for (int c = 0; c < channels && z >= 0 && z < in_depth; c += some) {
-      const int planes = min(some, channels - c);
+    for (int c = begin; c < end && z >= 0 && z < in_depth; c += some) {
+      const int planes = min(some, end - c);
       stage_cells(cells, x + c * step + z * in_plane, step, planes, seen_rows, seen_columns,
                   at.y * stride_y - pad_y, at.x * stride_x - pad_x, in_rows, in_columns);
       stage_weights(factors, weight + (index_t)c * volume + h * taps, (index_t)channels * volume,
@@ -186,10 +194,14 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
       const index_t cell = cell_of(&t, p, 4 * q + l, (index_t)groups * n_outputs, out_depth,
                                    out_rows, out_columns, tile_columns);
       if (cell < 0) break;
+#if IN_PARTS
+      parts[parts_offset + part * part_size + cell] = lanes[l];
+#else
       const real shift =
           HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + t.channel + 4 * q + l) : (real)0;
       STORE(X_TYPE, out + out_offset, cell, lanes[l] + shift);
       EPILOGUE(out + out_offset + cell, cell, 1);
+#endif
     }
   }
 }

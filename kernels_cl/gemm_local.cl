@@ -4,7 +4,7 @@
  * A group of SIDE x SIDE work-items makes TILE x TILE of out. DEPTH k of a and b at a time are
  * staged in local memory as f32, while the next are on their way, in registers. A work-item has
  * EACH x EACH elements: blocks of 4 x 4, SIDE * 4 apart, so that neighbours read neighbouring words
- * of local memory. */
+ * of local memory. IN_PARTS: of some of the k (matmul.h). */
 #include "fetch.h"
 #include "matmul.h"
 #ifndef A_ORDER
@@ -89,21 +89,23 @@ static inline void end_chain(float4 (*part)[BLOCKS], float4 (*sum)[BLOCKS]) {
 /* Row i, or column, of a work-item in the tile; lane: its place in that direction. */
 static inline int place_of(int i, int lane) { return i / 4 * SIDE * 4 + lane * 4 + i % 4; }
 
-__kernel void gemm_local(GEMM_PARAMS) {
-  const index_t z = (index_t)get_group_id(2), tile_m = (index_t)get_group_id(1) * TILE,
+__kernel void gemm_local(GEMM_PARAMS, PARTS_PARAMS) {
+  const index_t z = (index_t)get_group_id(2) / n_parts, tile_m = (index_t)get_group_id(1) * TILE,
                 tile_n = (index_t)get_group_id(0) * TILE;
   const product at = PRODUCT_AT(z);
   const int lane_m = (int)get_local_id(1), lane_n = (int)get_local_id(0),
             lane = lane_m * SIDE + lane_n;
-  const operand from_a = ROWS_OF_A(at, tile_m, at.depth, A_ORDER),
-                from_b = COLUMNS_OF_B(at, tile_n, at.depth, B_ORDER);
+  const index_t begin = (index_t)get_group_id(2) % n_parts * part_depth,
+                end = min(begin + part_depth, at.depth);
+  const operand from_a = ROWS_OF_A(at, tile_m, end, A_ORDER),
+                from_b = COLUMNS_OF_B(at, tile_n, end, B_ORDER);
   __local float as[DEPTH * PITCH] __attribute__((aligned(16)));
   __local float bs[DEPTH * PITCH] __attribute__((aligned(16)));
   uint4 next_a[WORDS], next_b[WORDS];
   float4 part[EACH][BLOCKS] = {{0}}, sum[EACH][BLOCKS] = {{0}};
-  fetch_stage(&from_a, 0, lane, next_a);
-  fetch_stage(&from_b, 0, lane, next_b);
-  for (index_t k0 = 0; k0 < at.depth; k0 += DEPTH) {
+  fetch_stage(&from_a, begin, lane, next_a);
+  fetch_stage(&from_b, begin, lane, next_b);
+  for (index_t k0 = begin; k0 < end; k0 += DEPTH) {
     store_stage(&from_a, lane, next_a, as);
     store_stage(&from_b, lane, next_b, bs);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -125,9 +127,14 @@ __kernel void gemm_local(GEMM_PARAMS) {
       const index_t n = tile_n + place_of(j, lane_n);
       if (m >= at.rows || n >= n_size) continue;
       const float v = ((const float *)&sum[i][j / 4])[j % 4];
+#if IN_PARTS
+      parts[PART_AT(at, m, n)] = v;
+#else
       STORE(OUT_TYPE, out, m * n_size + n, finish(v, bias, m * bias_m + n * bias_n, alpha, beta));
+#endif
     }
   }
+#if !IN_PARTS
   for (int v = 0; v < EACH * BLOCKS; v++) {
     const index_t m = tile_m + place_of(v / BLOCKS, lane_m),
                   n = tile_n + place_of(v % BLOCKS * 4, lane_n);
@@ -135,4 +142,5 @@ __kernel void gemm_local(GEMM_PARAMS) {
       EPILOGUE(out + m * n_size + n, (index_t)at.out + m * n_size + n,
                (int)min((index_t)4, n_size - n));
   }
+#endif
 }

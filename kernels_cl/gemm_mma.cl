@@ -123,28 +123,30 @@ static inline void end_chain(float (*part)[BLOCKS_N][4], float (*sum)[BLOCKS_N][
   }
 }
 
-__kernel void gemm_mma(GEMM_PARAMS) {
-  const index_t z = (index_t)get_group_id(2), tile_m = (index_t)get_group_id(1) * TILE,
+__kernel void gemm_mma(GEMM_PARAMS, PARTS_PARAMS) {
+  const index_t z = (index_t)get_group_id(2) / n_parts, tile_m = (index_t)get_group_id(1) * TILE,
                 tile_n = (index_t)get_group_id(0) * TILE;
   const product at = PRODUCT_AT(z);
   const int item = (int)get_local_id(0), lane = item % WARP, warp = item / WARP;
   const int warp_m = warp / WARPS_N * BLOCKS_M * 16, warp_n = warp % WARPS_N * BLOCKS_N * 8;
-  const operand from_a = ROWS_OF_A(at, tile_m, at.depth, A_ORDER),
-                from_b = COLUMNS_OF_B(at, tile_n, at.depth, B_ORDER);
+  const index_t begin = (index_t)get_group_id(2) % n_parts * part_depth,
+                end = min(begin + part_depth, at.depth);
+  const operand from_a = ROWS_OF_A(at, tile_m, end, A_ORDER),
+                from_b = COLUMNS_OF_B(at, tile_n, end, B_ORDER);
   __local uint as[TILE * PITCH], bs[TILE * PITCH];
   MMA_MEMORY(memory, WARPS_M * WARPS_N);
   uint4 next_a[WORDS], next_b[WORDS];
   float part[BLOCKS_M][BLOCKS_N][4] = {{{0}}}, sum[BLOCKS_M][BLOCKS_N][4] = {{{0}}};
-  fetch_stage(&from_a, 0, item, next_a);
-  fetch_stage(&from_b, 0, item, next_b);
-  for (index_t k0 = 0; k0 < at.depth; k0 += DEPTH) {
+  fetch_stage(&from_a, begin, item, next_a);
+  fetch_stage(&from_b, begin, item, next_b);
+  for (index_t k0 = begin; k0 < end; k0 += DEPTH) {
     store_stage(&from_a, item, next_a, as);
     store_stage(&from_b, item, next_b, bs);
     barrier(CLK_LOCAL_MEM_FENCE);
     fetch_stage(&from_a, k0 + DEPTH, item, next_a);
     fetch_stage(&from_b, k0 + DEPTH, item, next_b);
-    add_products(as + warp_m * PITCH, bs + warp_n * PITCH, memory + warp * WARP * SHARED_WORDS,
-                 lane, part);
+    add_products(as + warp_m * PITCH, bs + warp_n * PITCH, MEMORY_OF_WARP(memory, warp), lane,
+                 part);
     if ((k0 + DEPTH) % CHAIN == 0) end_chain(part, sum);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
@@ -159,12 +161,18 @@ __kernel void gemm_mma(GEMM_PARAMS) {
                   n = n0 + i / 4 % BLOCKS_N * 8 + i % 2;
     if (m >= at.rows || n >= n_size) continue;
     const float v = sum[i / 4 / BLOCKS_N][i / 4 % BLOCKS_N][i % 4];
+#if IN_PARTS
+    parts[PART_AT(at, m, n)] = v;
+#else
     STORE(OUT_TYPE, out, m * n_size + n, finish(v, bias, m * bias_m + n * bias_n, alpha, beta));
+#endif
   }
+#if !IN_PARTS
   for (int i = 0; i < BLOCKS_M * BLOCKS_N * 2; i++) { /* pairs of neighbours */
     const index_t m = m0 + i / 2 / BLOCKS_N * 16 + i % 2 * 8, n = n0 + i / 2 % BLOCKS_N * 8;
     if (m < at.rows && n < n_size)
       EPILOGUE(out + m * n_size + n, (index_t)at.out + m * n_size + n,
                (int)min((index_t)2, n_size - n));
   }
+#endif
 }

@@ -53,6 +53,7 @@ static inline float2 unpair_F16(uint word) {
 #define PTX_F16 "f16"
 #define PTX_BF16 "bf16"
 #define MMA_MEMORY(name, warps)
+#define MEMORY_OF_WARP(name, warp) ((__local uint *)0)
 #define MULTIPLY(T, c, a, b, memory, lane)                                                   \
   __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32." PASTE(PTX_, T) "." PASTE(        \
                        PTX_, T) ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
@@ -60,6 +61,7 @@ static inline float2 unpair_F16(uint word) {
                    : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]))
 #elif MMA == MMA_LOCAL
 #define MMA_MEMORY(name, warps) __local uint name[(warps)*WARP * SHARED_WORDS]
+#define MEMORY_OF_WARP(name, warp) ((name) + (warp)*WARP * SHARED_WORDS)
 /* memory: the warp's. All warps of a group must be here at once. */
 #define DEFINE_MULTIPLY(T)                                                                 \
   static inline void PASTE(multiply_, T)(float *c, const uint *a, const uint *b,           \

@@ -2,7 +2,8 @@
  *   norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
  *                 + bias[i]
  *                 RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
- *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel
+ *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel;
+ *                 IN_PARTS: its sums are made by norm_part before, of several parts of each row
  *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel
  * mean first, then the mean of squares of deviations. A work-item or a TEAM takes a row, W
  * neighbours at once. */
@@ -21,6 +22,12 @@
 #endif
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
+#endif
+#ifndef IN_PARTS
+#define IN_PARTS 0
+#endif
+#ifndef SQUARES
+#define SQUARES 0
 #endif
 #include "vector.h"
 
@@ -122,22 +129,62 @@ static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) * out, index_
   }
 }
 
-__kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t channels,
-                          const index_t spatial) {
+/* Of rows in parts (n_parts, part_size elements each): what norm_part wrote of a row's. */
+static inline real add_sums(const __global real *sums, index_t n_parts) {
+  real total = 0;
+  for (index_t p = 0; p < n_parts; p++) total += sums[p];
+  return total;
+}
+
+/* sums: (2, rows, n_parts), of the values of a part of a row, then of the squares of their
+ * deviations from the mean, for which (SQUARES) the first must be there. items: rows * n_parts */
+__kernel void norm_part(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                        __global real *sums, const long sums_offset, const index_t items,
+                        const index_t n, const index_t n_parts, const index_t part_size) {
   TEAM_MEMORY(memory);
-  const index_t r = (index_t)TEAM_INDEX;
+  const index_t item = (index_t)TEAM_INDEX;
+  if (TEAM == 1 && item >= items) return;
+  const index_t begin = item % n_parts * part_size;
+  sums += sums_offset;
+  x += x_offset + item / n_parts * n + begin;
+  const index_t some = min(part_size, n - begin);
+#if SQUARES
+  const real mean = add_sums(sums + item / n_parts * n_parts, n_parts) / (real)n;
+  const real sum = sum_team(sum_squares(x, some, mean), memory);
+#else
+  const real sum = sum_team(sum_values(x, some, 0), memory);
+#endif
+  if (LANE == 0) sums[SQUARES * items + item] = sum;
+}
+
+/* sums: of norm_part, if n_parts is not 1. */
+__kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t channels,
+                          const index_t spatial, const __global real *sums, const long sums_offset,
+                          const index_t n_parts, const index_t part_size) {
+  TEAM_MEMORY(memory);
+  const index_t item = (index_t)TEAM_INDEX, r = item / n_parts;
   if (TEAM == 1 && r >= rows) return;
-  const index_t n = channels * spatial, first = r % groups * channels;
+  const index_t n = channels * spatial, first = r % groups * channels,
+                begin = item % n_parts * part_size, end = min(begin + part_size, n);
   x += x_offset + r * n;
   out += out_offset + r * n;
-  const real mean = sum_team(sum_values(x, n, 0), memory) / (real)n;
-  const real scale = 1 / sqrt(sum_team(sum_squares(x, n, mean), memory) / (real)n + eps);
-  for (index_t c = 0; c < channels; c++) {
+#if IN_PARTS
+  sums += sums_offset + r * n_parts;
+  const real mean = add_sums(sums, n_parts) / (real)n,
+             squares = add_sums(sums + rows * n_parts, n_parts);
+#else
+  const real mean = sum_team(sum_values(x, n, 0), memory) / (real)n,
+             squares = sum_team(sum_squares(x, n, mean), memory);
+#endif
+  const real scale = 1 / sqrt(squares / (real)n + eps);
+  for (index_t from = begin; from < end;) {
+    const index_t c = from / spatial, some = min(end, (c + 1) * spatial) - from;
     const real channel_scale =
         TIMES_WEIGHT(scale, LOAD(PARAM_TYPE, weight, weight_offset + first + c));
     const real shift = PLUS_BIAS((real)0, LOAD(PARAM_TYPE, bias, bias_offset + first + c));
-    scale_row(x + c * spatial, out + c * spatial, spatial, mean, channel_scale, shift);
-    EPILOGUE_ROW(out + c * spatial, r * n + c * spatial, spatial);
+    scale_row(x + from, out + from, some, mean, channel_scale, shift);
+    EPILOGUE_ROW(out + from, r * n + from, some);
+    from += some;
   }
 }
 

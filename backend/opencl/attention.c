@@ -309,7 +309,8 @@ static int64_t count_queries(const attention *a) {
 
 static clave_status launch_merge(cl_recorder *s, const node *n, const attention *a) {
   const attention_form *f = &a->f;
-  int64_t rows = count_queries(a);
+  int64_t rows = count_queries(a), size = max_i64(f->v_dim, 1),
+          chunk = recorder_traits(s)->is_cpu ? size : 1, n_chunks = ceil_div(size, chunk);
   launch l;
   launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", f->q->t.type);
@@ -317,12 +318,14 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const attention 
   launch_define(&l, "EMPTY_NAN", f->empty_nan);
   launch_args(&l, &(attention_merge_args){.parts = scratch_arg(0),
                                           .out = buffer_arg(f->out),
-                                          .n_rows = rows,
+                                          .items = rows * n_chunks,
+                                          .n_chunks = n_chunks,
+                                          .chunk = chunk,
                                           .v_dim = f->v_dim,
                                           .n_splits = a->n_splits,
                                           .n_queries = f->n_queries,
                                           .out_rows = count_rows(a)});
-  return launch_loops(&l, rows, 1, f->v_dim * a->n_splits * 8);
+  return launch_loops(&l, rows * n_chunks, 1, chunk * a->n_splits * 8);
 }
 
 static clave_status attend(cl_recorder *s, const node *n, const attention *a) {

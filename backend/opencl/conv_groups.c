@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "backend/opencl/families.h"
+#include "backend/opencl/parts.h"
 #include "opencl_ops.h"
 
 enum {
@@ -83,6 +84,10 @@ static int64_t count_blocks(const conv_form *f, conv_block b) {
   return is_depthwise(b) ? 1 : ceil_div(f->outputs, b.outputs);
 }
 
+static int64_t count_groups(const conv_form *f, conv_block b, const tiling *t) {
+  return t->tiles * f->images * f->dims[0].out * f->groups * count_blocks(f, b);
+}
+
 /* ---------------------------------------------------------------- variants */
 
 typedef struct block_choice {
@@ -107,8 +112,8 @@ static double cost_of(const cl_recorder *s, const conv_form *f, conv_block b) {
   const int64_t made = is_depthwise(b) ? f->outputs : b.outputs;
   const double products = (double)(made * b.positions * f->channels),
                loads = 1.0 / t.outputs + 1.0 / t.positions;
-  const int64_t groups = t.tiles * f->images * f->dims[0].out * f->groups * count_blocks(f, b);
-  return products * (1 + loads) * (double)ceil_div(groups, recorder_traits(s)->compute_units);
+  return products * (1 + loads) *
+         (double)ceil_div(count_groups(f, b, &t), recorder_traits(s)->compute_units);
 }
 
 static int block_by_rule(const cl_recorder *s, const conv_form *f) {
@@ -176,8 +181,26 @@ static volumes_params volumes_of(const conv_form *f, const tiling *t) {
                           .seen_columns = t->seen_columns};
 }
 
+/* The channels of a group of work-items, cut in parts. */
+static int64_t count_parts(cl_recorder *s, const conv_form *f, conv_block b, const tiling *t,
+                           const tuning_key *key) {
+  enum { OF_A_UNIT = 8 }; /* groups */
+  if (is_depthwise(b)) return 1;
+  return choose_parts(s, "conv parts", key, count_groups(f, b, t), OF_A_UNIT, f->channels / t->some,
+                      tensor_numel(&f->out->t));
+}
+
+/* out as a product of the weight and cells: (images, channels, cells). */
+static matmul_form product_of(const conv_form *f) {
+  matmul_form p = {.bias = f->bias, .out = f->out, .bias_m = 1, .alpha = 1, .beta = 1};
+  p.batches = f->images;
+  p.m = f->groups * f->outputs;
+  p.n = f->dims[0].out * f->dims[1].out * f->dims[2].out;
+  return p;
+}
+
 static void take_arguments(launch *l, const conv_form *f, arg_buffer weight, conv_block b,
-                           const tiling *t) {
+                           const tiling *t, int64_t n_parts) {
   const size_t bytes = (size_t)(t->some * element_bytes(f));
   const arg_local cells = local_arg((size_t)(t->seen_rows * t->seen_columns) * bytes);
   if (is_depthwise(b))
@@ -194,6 +217,10 @@ static void take_arguments(launch *l, const conv_form *f, arg_buffer weight, con
                        .weight = weight,
                        .bias = optional_arg(f->bias),
                        .out = buffer_arg(f->out),
+                       .parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
+                       .n_parts = n_parts,
+                       .part_channels = ceil_div(ceil_div(f->channels, n_parts), t->some) * t->some,
+                       .part_size = tensor_numel(&f->out->t),
                        .some = t->some,
                        .volumes = volumes_of(f, t),
                        .kernel = kernel_of(f),
@@ -205,6 +232,8 @@ clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *
                                 arg_buffer weight, dtype weight_type, tuning_key key) {
   const conv_block b = choose_block(s, f, &key);
   const tiling t = plan_tiling(s, f, b);
+  const int64_t n_parts = count_parts(s, f, b, &t, &key);
+  if (n_parts > 1) TRY(begin_parts(s, n_parts, tensor_numel(&f->out->t), f->x->t.type));
   launch l;
   launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", f->x->t.type);
@@ -214,10 +243,14 @@ clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *
   launch_define(&l, "LANES", t.lanes);
   launch_define(&l, "POSITIONS", t.positions);
   if (!is_depthwise(b)) launch_define(&l, "OUTPUTS", t.outputs);
-  take_arguments(&l, f, weight, b, &t);
-  launch_epilogue(&l);
+  launch_define(&l, "IN_PARTS", n_parts > 1);
+  take_arguments(&l, f, weight, b, &t, n_parts);
+  if (n_parts == 1) launch_epilogue(&l);
   size_t tiles = (size_t)(t.tiles * f->images * f->dims[0].out);
-  size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(f, b), (size_t)f->groups},
+  size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(f, b),
+                      (size_t)(f->groups * n_parts)},
          local[3] = {LOCAL_SIZE, 1, 1};
-  return launch_run(&l, 3, global, local);
+  TRY(launch_run(&l, 3, global, local));
+  const matmul_form as_product = product_of(f);
+  return n_parts > 1 ? add_parts(s, n, &as_product, n_parts) : NULL;
 }

@@ -1,6 +1,7 @@
 /* Products on GPUs: square tiles that groups of work-items stage in local memory. */
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
+#include "backend/opencl/parts.h"
 
 /* As in kernels_cl/gemm_local.cl. */
 enum { SIDE = 16, GROUP = SIDE * SIDE, DEPTH = 16, SMALL = 64, LARGE = 128 };
@@ -51,16 +52,39 @@ bool gemm_local_is_better(const gemm *g) {
   return gemm_local_usable(g) && g->f.m > SMALL / 2 && g->f.n > SMALL / 2;
 }
 
+int64_t gemm_parts(const gemm *g, int64_t groups) {
+  enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* k of a part; groups */
+  const tuning_key k = gemm_key(g);
+  return choose_parts(g->s, "matmul parts", &k, groups, OF_A_UNIT, g->f.k / LEAST_DEPTH,
+                      g->f.batches * g->f.m * g->f.n);
+}
+
+clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) {
+  if (n_parts == 1) return NULL;
+  return begin_parts(g->s, n_parts, g->f.batches * g->f.m * g->f.n, g->f.out->t.type);
+}
+
+parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts) {
+  enum { CHAIN = 64 }; /* as in the kernels */
+  launch_define(l, "IN_PARTS", n_parts > 1);
+  if (n_parts == 1) launch_epilogue(l);
+  return (parts_params){.parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
+                        .n_parts = n_parts,
+                        .part_depth = ceil_div(ceil_div(g->f.k, n_parts), CHAIN) * CHAIN};
+}
+
 clave_status gemm_local(const gemm *g) {
-  int64_t tile = tile_of(g);
+  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, count_groups(g, tile));
+  TRY(gemm_begin_parts(g, n_parts));
   launch l;
   gemm_begin(&l, g);
   gemm_define_orders(&l, g);
   launch_define(&l, "EACH", (int)(tile / SIDE));
-  launch_args(&l, &(gemm_local_args){.gemm = gemm_operands(g)});
-  launch_epilogue(&l);
+  const parts_params parts = gemm_parts_of(&l, g, n_parts);
+  launch_args(&l, &(gemm_local_args){.gemm = gemm_operands(g), .parts = parts});
   size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * SIDE, (size_t)ceil_div(g->f.m, tile) * SIDE,
-                      (size_t)g->f.batches},
+                      (size_t)(g->f.batches * n_parts)},
          local[3] = {SIDE, SIDE, 1};
-  return launch_run(&l, 3, global, local);
+  TRY(launch_run(&l, 3, global, local));
+  return n_parts > 1 ? add_parts(g->s, g->node, &g->f, n_parts) : NULL;
 }

@@ -1,6 +1,7 @@
 /* Products on GPUs that multiply blocks of F16 or BF16 by an instruction. */
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
+#include "backend/opencl/parts.h"
 
 /* As in kernels_cl/gemm_mma.cl and mma.h. */
 enum {
@@ -40,18 +41,23 @@ clave_status gemm_choose_mma(gemm *g) {
   return recorder_mma(g->s, &g->mma);
 }
 
+static int64_t count_groups(const gemm *g, int64_t tile) {
+  return ceil_div(g->f.m, tile) * ceil_div(g->f.n, tile) * g->f.batches;
+}
+
 static int64_t tile_of(const gemm *g) {
   if (g->each) return g->each;
-  int64_t groups = ceil_div(g->f.m, LARGE) * ceil_div(g->f.n, LARGE) * g->f.batches;
-  bool large = gemm_mma_takes(g, LARGE) && groups >= (int64_t)recorder_traits(g->s)->compute_units;
+  bool large = gemm_mma_takes(g, LARGE) &&
+               count_groups(g, LARGE) >= (int64_t)recorder_traits(g->s)->compute_units;
   return large ? LARGE : SMALL;
 }
 
 clave_status gemm_mma(const gemm *g) {
-  int64_t tile = tile_of(g);
+  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, count_groups(g, tile));
   dtype type;
   bool rounds;
   if (choose_type(g, &type, &rounds) && rounds) recorder_rounds(g->s, ROUNDS_TO_BF16);
+  TRY(gemm_begin_parts(g, n_parts));
   launch l;
   gemm_begin(&l, g);
   gemm_define_orders(&l, g);
@@ -59,10 +65,11 @@ clave_status gemm_mma(const gemm *g) {
   launch_dtype(&l, "MMA_TYPE", type);
   launch_define(&l, "WARPS_N", (int)warps_n(tile));
   launch_define(&l, "BLOCKS_M", (int)(tile / (WARPS_M * 16)));
-  launch_args(&l, &(gemm_mma_args){.gemm = gemm_operands(g)});
-  launch_epilogue(&l);
+  const parts_params parts = gemm_parts_of(&l, g, n_parts);
+  launch_args(&l, &(gemm_mma_args){.gemm = gemm_operands(g), .parts = parts});
   size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * items(tile), (size_t)ceil_div(g->f.m, tile),
-                      (size_t)g->f.batches},
+                      (size_t)(g->f.batches * n_parts)},
          local[3] = {items(tile), 1, 1};
-  return launch_run(&l, 3, global, local);
+  TRY(launch_run(&l, 3, global, local));
+  return n_parts > 1 ? add_parts(g->s, g->node, &g->f, n_parts) : NULL;
 }

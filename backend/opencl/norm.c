@@ -2,6 +2,7 @@
 #include "ops/norm.h"
 
 #include "backend/opencl/families.h"
+#include "backend/opencl/parts.h"
 #include "opencl_ops.h"
 
 static row_walk choose_walk(cl_recorder *s, const node *n, const norm_form *f) {
@@ -59,18 +60,58 @@ clave_status opencl_rms_norm(cl_recorder *s, const node *n) {
   return norm_rows(s, n, &f, true);
 }
 
+/* Rows are few and long where channels are in few groups: they are cut in parts, which several
+ * teams add. */
+static int64_t count_parts(cl_recorder *s, const norm_form *f) {
+  enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements of a part; teams */
+  if (recorder_traits(s)->is_cpu) return 1;
+  tuning_key k = recorder_key(s);
+  tuning_key_text(&k, "x", dtype_name(f->x->t.type));
+  tuning_key_int(&k, "rows", f->rows);
+  tuning_key_int(&k, "row", f->row);
+  return choose_parts(s, "norm parts", &k, f->rows, OF_A_UNIT, f->row / LEAST, 2 * f->rows);
+}
+
+static clave_status add_part(cl_recorder *s, const node *n, const norm_form *f, row_walk w,
+                             int64_t n_parts, bool squares) {
+  launch l;
+  begin_norm(&l, s, n, f, w, false);
+  launch_define(&l, "SQUARES", squares);
+  const int64_t items = f->rows * n_parts, size = ceil_div(f->row, n_parts);
+  launch_args(&l, &(norm_part_args){.x = buffer_arg(f->x),
+                                    .sums = scratch_arg(0),
+                                    .items = items,
+                                    .n = f->row,
+                                    .n_parts = n_parts,
+                                    .part_size = size});
+  return launch_rows(&l, items, size, w.team);
+}
+
+static clave_status add_both(cl_recorder *s, const node *n, const norm_form *f, row_walk w,
+                             int64_t n_parts) {
+  TRY(begin_parts(s, n_parts, 2 * f->rows, f->x->t.type));
+  TRY(add_part(s, n, f, w, n_parts, false));
+  return add_part(s, n, f, w, n_parts, true);
+}
+
 clave_status opencl_group_norm(cl_recorder *s, const node *n) {
   norm_form f;
   describe_group_norm(n, &f);
   const row_walk w = choose_walk(s, n, &f);
+  const int64_t n_parts = f.row ? count_parts(s, &f) : 1;
+  if (n_parts > 1) TRY(add_both(s, n, &f, w, n_parts));
   launch l;
   begin_norm(&l, s, n, &f, w, false);
+  launch_define(&l, "IN_PARTS", n_parts > 1);
   launch_args(&l, &(norm_groups_args){.norm = arguments_of(&f),
                                       .groups = f.groups,
                                       .channels = f.channels / f.groups,
-                                      .spatial = f.plane});
+                                      .spatial = f.plane,
+                                      .sums = n_parts > 1 ? scratch_arg(0) : absent_arg(),
+                                      .n_parts = n_parts,
+                                      .part_size = ceil_div(f.row, n_parts)});
   launch_epilogue(&l);
-  return run_norm(&l, &f, w, 4 * f.row);
+  return launch_rows(&l, f.row ? f.rows * n_parts : 0, 4 * ceil_div(f.row, n_parts), w.team);
 }
 
 clave_status opencl_batch_norm(cl_recorder *s, const node *n) {

@@ -9,7 +9,8 @@ enum {
   KIND_ARGMAX = 11,
   KIND_ARGMIN = 12,
   MAX_SPLITS = 256,
-  MIN_SPLIT_WORK = 16384,
+  MIN_SPLIT_WORK = 16384, /* elements of a part: of a CPU's work-item, of one among many */
+  MIN_ITEM_WORK = 128,
   CPU_STRIP = 8
 };
 
@@ -46,9 +47,9 @@ static int64_t count_splits(const cl_recorder *s, const reduction *r) {
   const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team > 1 ? 8 : 512);
   int64_t items = row_class_items(r->rows, &r->f.kept), total = r->n_outer * r->n_inner;
-  int64_t lanes = lanes_of(r);
-  if (items >= wanted || total * lanes < 2 * MIN_SPLIT_WORK) return 1;
-  return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
+  int64_t lanes = lanes_of(r), least = t->is_cpu ? MIN_SPLIT_WORK : MIN_ITEM_WORK * r->rows.team;
+  if (items >= wanted || total * lanes < 2 * least) return 1;
+  return min_i64(min_i64(wanted / items, total * lanes / least), MAX_SPLITS);
 }
 
 static const struct splits_variant {

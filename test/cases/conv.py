@@ -14,6 +14,7 @@ PLANES = {  # x, weight, arguments
     "whole": ((2, 3, 5, 4), (6, 3, 5, 4), {}), "one": ((1, 1, 1, 1), (1, 1, 1, 1), {}), "wide": ((1, 16, 14, 14), (33, 16, 3, 3), {"padding": 1}),
     "blocks": ((1, 40, 19, 23), (70, 40, 3, 3), {"padding": 1, "stride": (1, 2)}), "blocks_grouped": ((2, 44, 9, 20), (40, 22, 3, 3), {"groups": 2, "dilation": (2, 1)}), "blocks_depthwise": ((1, 3, 35, 40), (6, 1, 7, 7), {"groups": 3, "padding": 3, "stride": 2}),
     "pointwise_few": ((2, 20, 3, 17), (5, 20, 1, 1), {}), "pointwise_deep": ((1, 300, 4, 5), (11, 300, 1, 1), {}), "squeezed": ((3, 37, 1, 1), (29, 37, 1, 1), {}), "squeezed_many": ((17, 20, 1, 1), (9, 20, 1, 1), {}),
+    "few_cells": ((1, 150, 9, 7), (21, 150, 3, 3), {"padding": 1, "stride": 2}), "few_cells_grouped": ((2, 260, 6, 5), (10, 130, 3, 3), {"groups": 2, "stride": 2}),
 }  # fmt: skip
 LINES = {
     "plain": ((2, 3, 19), (5, 3, 4), {}), "strided": ((1, 3, 20), (4, 3, 3), {"stride": 2, "padding": 1}), "dilated": ((2, 2, 21), (3, 2, 3), {"dilation": 3}),

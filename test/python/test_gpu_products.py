@@ -52,12 +52,14 @@ class Products(nn.Module):
         return lambda x: [y.detach() for y in copy(change(x.double()))]
 
 
-def run(program, x, folder, variant, env):
-    """The results, and what was said."""
+def run(program, x, folder, variant, env, parts=None):
+    """The results, and what was said. parts: that k is cut in."""
     program.save(folder / "m.clv")
     save_file({"input_0": x}, folder / "in.safetensors")
     env = os.environ | {"CLAVE_DEVICE_CLASS": "gpu", "CLAVE_SELF_CHECK": "off"} | env
-    with variants.forced(TOOL, "opencl", [("matmul", variant)] if variant else [], env) as env:
+    rows = [("matmul", variant)] if variant else []
+    rows += [("matmul parts", parts)] if parts else []
+    with variants.forced(TOOL, "opencl", rows, env) as env:
         words = ["--inputs", "in.safetensors", "--outputs", "out.safetensors", "--device", "opencl", "--no-fallback"]
         done = subprocess.run([TOOL, "run", "m.clv", *words], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -89,6 +91,35 @@ def test_tiles(variant, asm, dtype, size, tmp_path):
     program = clave.export(module, (x,), verify=False)
     got, _ = run(program, x, tmp_path, variant, {"CLAVE_ASM": asm})
     check(module, x, got)
+
+
+@pytest.mark.by_turn(8)
+@pytest.mark.parametrize("parts", ["2", "4"])
+@pytest.mark.parametrize("variant, asm, dtype", [(*TILES[0], F32), (*TILES[1], BF16), (*BLOCKS[0], F16)])
+def test_parts(variant, asm, dtype, parts, tmp_path):
+    """Where there are few tiles each of several groups adds some of the products."""
+    torch.manual_seed(3)
+    module, x = Products(531, 136, dtype), torch.randn(67, 531).to(dtype)
+    program = clave.export(module, (x,), verify=False)
+    got, _ = run(program, x, tmp_path, variant, {"CLAVE_ASM": asm}, parts)
+    check(module, x, got)
+
+
+@pytest.mark.parametrize("in_parts", ["0", "1"])
+@pytest.mark.parametrize("blocks", ["F16", "BF16"])
+def test_blocks_compile_for_nvidia(blocks, in_parts, tmp_path):
+    """To PTX with the instruction, by clang: no NVIDIA GPU is at hand that would compile it."""
+    types = [f"-D{name}_TYPE={blocks}" for name in ("A", "B", "OUT", "BIAS", "MMA")]
+    more = ["-DON_CPU=0", "-DHAS_BIAS=1", "-DGROUPED=0", "-DCOMPUTE=F32", "-DMMA=1", f"-DIN_PARTS={in_parts}"]
+    target = ["-target", "nvptx64", "-Xclang", "-target-cpu", "-Xclang", "sm_80"]
+    target += ["-Xclang", "-target-feature", "-Xclang", "+ptx70"]
+    builtins = ["-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp16", "-w"]
+    command = ["clang", *target, "-x", "cl", "-cl-std=CL1.2", *builtins, "-I", ROOT / "kernels_cl", *types, *more]
+    done = subprocess.run(
+        [*command, "-O1", "-S", "-o", "-", ROOT / "kernels_cl/gemm_mma.cl"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"mma.sync.aligned.m16n8k16.row.col.f32.{blocks.lower()}" in done.stdout
 
 
 @pytest.mark.by_turn(8)

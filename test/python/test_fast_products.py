@@ -469,6 +469,7 @@ WIDE = "avx512f" in FLAGS  # vectors of 16, which kernels for pairs have
 TILES = [name for name in ("amx_bf16", "amx_bf16_local") if name in FLAGS or (WIDE and name == "amx_bf16_local")]
 
 
+@pytest.mark.skipif(not TILES, reason="the CPU has no instruction for pairs of BF16, and no vectors as wide as theirs")
 @pytest.mark.parametrize("k, m", [(75, 50), (1100, 130), (64, 16)])
 def test_tiles_of_pairs(k, m, session):
     """By AMX, and by the same in OpenCL C; sums of many k are in another order than those of vectors."""

@@ -80,13 +80,13 @@ def test_rates_follow_from_time_and_peaks(tool, program, inputs):
 
 def test_peaks_in_fast_precision(tool, program, inputs, monkeypatch):
     """Weights that are rounded are constants, as the peaks' are: AMX multiplies them several times as fast."""
-    found = []
-    for precision in ("strict", "fast"):
+    best = {"strict": 0, "fast": 0}
+    for precision in ("strict", "fast") * 4:  # by turns, as a busy machine disturbs them
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         peaks = breakdown(tool, program, "--device", "cpu", *inputs)["peaks"]
-        found.append(next(p["gflop_s"] for p in peaks if p["dtype"] == "F32"))
-    assert found[0] > 0
-    assert found[1] > (1.5 if "amx_bf16" in FLAGS else 0) * found[0]
+        best[precision] = max([best[precision]] + [p["gflop_s"] for p in peaks if p["dtype"] == "F32"])
+    assert best["strict"] > 0
+    assert best["fast"] > (2 if "amx_bf16" in FLAGS else 0) * best["strict"]
 
 
 def test_tables_say_what_json_says(tool, program, inputs):

@@ -20,11 +20,12 @@ typedef struct reader {
   bool no_memory;
 } reader;
 
-/* A field's type: "f32[2,3]<5". */
+/* A field's type: "f32[2,3]<5", "f32[2,3]!". */
 typedef struct shape {
   char type[NAME_SIZE];
   int rank;
   int64_t dims[CLAVE_MAX_RANK], limit;
+  bool is_constant;
 } shape;
 
 /* Integers between commas up to `close`; how many. */
@@ -43,8 +44,9 @@ static shape read_shape(const char *s) {
   const size_t n = strcspn(s, "[");
   if (n < sizeof h.type) memcpy(h.type, s, n);
   h.rank = read_list(s + n + 1, ']', h.dims, CLAVE_MAX_RANK);
-  const char *limit = strchr(s + n, '<'), *next = strchr(s + n, '&');
-  if (limit && (!next || limit < next)) h.limit = strtoll(limit + 1, NULL, 10);
+  const char *mark = s + n + strcspn(s + n, "<!&");
+  if (*mark == '<') h.limit = strtoll(mark + 1, NULL, 10);
+  h.is_constant = *mark == '!';
   return h;
 }
 
@@ -99,6 +101,10 @@ static clave_id add_operand(reader *r, const char *name, const char *type) {
   clave_dtype dtype;
   if (!find_dtype(h.type, &dtype)) return add_encoded(r, name, &h);
   check_program *c = r->out;
+  if (h.is_constant) {
+    const clave_tensor t = make_data(r, &h, dtype);
+    return t.data ? clave_builder_constant(r->b, name, &t, false) : 0;
+  }
   if (c->n_inputs == CHECK_MAX_OPERANDS) return 0;
   const clave_id id =
       clave_builder_tensor(r->b, CLAVE_SLOT_INPUT, name, dtype, h.rank, h.dims, NULL);

@@ -11,6 +11,7 @@
  *
  *   x=f32[2,3]      an input of numbers in [-1, 1), of integers in [0, 8); i64[4]<5: in [0, 5);
  *                   a&b: of a list
+ *   w=f32[2,3]!     the same as a constant
  *   w=Q8_0[4,64]    a constant of that encoding, decoded to f32
  *   out>f32[2,3]    an output
  *   axis=-1 eps=1e-5. kind=:mean keepdim=true stride=(1,2) shape={2,3}

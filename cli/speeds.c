@@ -12,28 +12,30 @@ const speed_row bandwidth_row = {CLAVE_F32,
                                   "inputs=f32[8,1048576] steps=neg:f32:0 out>f32[8,1048576]", true},
                                  2.0 * 8 * 1048576 * sizeof(float)};
 
-#define PRODUCT_WORK (2.0 * 768 * 768 * 768)
+/* By constants, as models have them, which are packed once. */
+#define PRODUCT_WORK (2.0 * 768 * 1536 * 768)
 const speed_row product_rows[] = {
     {CLAVE_F32,
-     {"matmul", "Matmul", "a=f32[768,768] b=f32[768,768] out>f32[768,768]", false},
+     {"matmul", "Matmul", "a=f32[768,1536] b=f32[1536,768]! out>f32[768,768]", false},
      PRODUCT_WORK},
     {CLAVE_F64,
-     {"matmul", "Matmul", "a=f64[768,768] b=f64[768,768] out>f64[768,768]", false},
+     {"matmul", "Matmul", "a=f64[768,1536] b=f64[1536,768]! out>f64[768,768]", false},
      PRODUCT_WORK},
     {CLAVE_F16,
-     {"matmul", "Matmul", "a=f16[768,768] b=f16[768,768] out>f16[768,768]", false},
+     {"matmul", "Matmul", "a=f16[768,1536] b=f16[1536,768]! out>f16[768,768]", false},
      PRODUCT_WORK},
     {CLAVE_BF16,
-     {"matmul", "Matmul", "a=bf16[768,768] b=bf16[768,768] out>bf16[768,768]", false},
+     {"matmul", "Matmul", "a=bf16[768,1536] b=bf16[1536,768]! out>bf16[768,768]", false},
      PRODUCT_WORK},
     {CLAVE_I8,
      {"conv", "ConvInteger",
-      "x=i8[1,768,768] weight=i8[768,768,1] stride=(1) padding=(0) dilation=(1) out>i32[1,768,768]",
+      "x=i8[1,1536,768] weight=i8[768,1536,1]! stride=(1) padding=(0) dilation=(1) "
+      "out>i32[1,768,768]",
       true},
      PRODUCT_WORK},
     /* In fast precision its rows are rounded to 8 bits. */
     {CLAVE_I8,
-     {"matmul", "Matmul", "a=f32[768,768] b=Q8_0[768,768] b_transposed=true out>f32[768,768]",
+     {"matmul", "Matmul", "a=f32[768,1536] b=Q8_0[768,1536] b_transposed=true out>f32[768,768]",
       false},
      PRODUCT_WORK},
 };

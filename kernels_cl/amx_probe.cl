@@ -3,9 +3,10 @@
 #include "common.h"
 #include "gemm_tile.h"
 #define WORDS 20 /* of a row: a whole tile and a part of one */
-#define SUMS (AMX_SIDE * 2 * AMX_SIDE)
+#define SUMS (2 * AMX_SIDE * 2 * AMX_SIDE)
+#define PANEL (2 * AMX_SIDE * AMX_SIDE)
 
-/* sums: of 16 rows by 32 columns, then two tiles of a. */
+/* sums: of 32 rows by 32 columns, then two panels of two tiles of a. */
 __kernel void amx_probe(__global int *sums, const long sums_offset) {
 #if AMX
   __local float b[WORDS * 2 * AMX_SIDE];
@@ -17,7 +18,7 @@ __kernel void amx_probe(__global int *sums, const long sums_offset) {
       const int even = (int)(at * 2654435761u) >> 28, odd = (int)((at + 1) * 2654435761u) >> 28;
       b[i * 2 * AMX_SIDE + j] = as_float(float_to_bf16(even) | (uint)float_to_bf16(odd) << 16);
     }
-  const tiles t = {(const __global float *)(sums + SUMS), 0, 1, 2 * AMX_SIDE, 0, b, 0};
+  const tiles t = {(const __global float *)(sums + SUMS), PANEL, 2, 2 * AMX_SIDE, 0, b, 0};
   amx_begin();
   multiply_tiles(&t, WORDS, made, 2 * AMX_SIDE, true);
   amx_end();

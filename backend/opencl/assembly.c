@@ -67,15 +67,23 @@ static int32_t mma_sum(uint32_t i) {
   return sum;
 }
 
-/* As in kernels_cl/amx_probe.cl: two tiles of 16 rows of 16 words of a, of which 20 are multiplied
- * by 32 columns of b. */
-enum { TILE = 16, AMX_WORDS = 20, AMX_SUMS = TILE * 2 * TILE, OF_B = 4096, OF_ROW = 64 };
+/* As in kernels_cl/amx_probe.cl: two panels of a of two tiles of 16 rows of 16 words, of which 20
+ * are multiplied by 32 columns of b. */
+enum {
+  TILE = 16,
+  AMX_PANEL = 2 * TILE * TILE,
+  AMX_WORDS = 20,
+  AMX_SUMS = 2 * TILE * 2 * TILE,
+  OF_B = 4096,
+  OF_ROW = 64
+};
 static int32_t amx_factor(uint32_t i) {
   const uint32_t bits = i * UINT32_C(2654435761) >> 28;
   return (int32_t)bits - (bits >= 8 ? 16 : 0);
 }
 static uint32_t amx_input(uint32_t i) {
-  const uint32_t row = i / TILE % TILE, word = i / (TILE * TILE) * TILE + i % TILE;
+  const uint32_t row = i / AMX_PANEL * TILE + i / TILE % TILE,
+                 word = i % AMX_PANEL / (TILE * TILE) * TILE + i % TILE;
   uint32_t made = 0;
   for (uint32_t h = 0; h < 2; h++) {
     const float factor = (float)amx_factor(row * OF_ROW + 2 * word + h);
@@ -110,7 +118,7 @@ static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
                    amx_bytes_probe = {1, BLOCK_SUMS, BLOCK *ROW_WORDS, amx_bytes_input,
                                       amx_bytes_sum},
                    subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
-                   amx_probe = {1, AMX_SUMS, 2 * TILE *TILE, amx_input, amx_sum},
+                   amx_probe = {1, AMX_SUMS, 2 * AMX_PANEL, amx_input, amx_sum},
                    mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
 
 /* As in kernels_cl/pairs.h. */

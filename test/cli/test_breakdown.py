@@ -1,11 +1,14 @@
 """clave bench --breakdown: its rows add up, count what was done, and say the same in tables, JSON, pictures, traces."""
 
 import json
+import pathlib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 DEVICES = ["cpu", "opencl"]
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
+FLAGS = CPU_INFO.read_text().split() if CPU_INFO.exists() else []
 
 
 @pytest.fixture
@@ -73,6 +76,17 @@ def test_rates_follow_from_time_and_peaks(tool, program, inputs):
         larger = max(r["compute_ms"], r["memory_ms"])
         assert r["percent_of_limit"] == pytest.approx(100 * larger / r["ms"])
         assert r["limit"] == ("compute" if r["compute_ms"] > r["memory_ms"] else "memory")
+
+
+def test_peaks_in_fast_precision(tool, program, inputs, monkeypatch):
+    """Weights that are rounded are constants, as the peaks' are: AMX multiplies them several times as fast."""
+    best = {"strict": 0, "fast": 0}
+    for precision in ("strict", "fast") * 4:  # by turns, as a busy machine disturbs them
+        monkeypatch.setenv("CLAVE_PRECISION", precision)
+        peaks = breakdown(tool, program, "--device", "cpu", *inputs)["peaks"]
+        best[precision] = max([best[precision]] + [p["gflop_s"] for p in peaks if p["dtype"] == "F32"])
+    assert best["strict"] > 0
+    assert best["fast"] > (2 if "amx_bf16" in FLAGS else 0) * best["strict"]
 
 
 def test_tables_say_what_json_says(tool, program, inputs):

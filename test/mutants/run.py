@@ -25,6 +25,7 @@ what it damages.
 import argparse
 import collections
 import datetime
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -334,6 +335,17 @@ class Bench:
         return "lived", mutant.lives
 
 
+def hold():
+    """Keeps other runs of this checkout out of the copies: the file, which must stay open."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    lock = (WORK / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"another run plants faults in {WORK}")
+    return lock
+
+
 # ---- choosing, reporting
 
 
@@ -439,7 +451,7 @@ def main():
         mutants = choose(mutants, args.some)
     sanitized = any(re.match("san|replay san", n) for m in mutants for n in m.notices)
     builds = ["build", "build/san"] if sanitized else ["build"]
-    begin = time.monotonic()
+    begin, _held = time.monotonic(), hold()
     for arguments in [["all", "tests"], [*SAN, "tests"]][: len(builds)]:
         subprocess.run(["make", "-s", "--no-print-directory", f"-j{args.jobs}", *arguments], cwd=ROOT, check=True)
     results, bench = [], Bench(args.jobs, builds)

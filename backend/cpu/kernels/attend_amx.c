@@ -9,44 +9,25 @@
 #include "backend/cpu/kernels/pairs_vectors.h"
 
 #if KERNEL_X86
-enum { ROW_BYTES = AMX_WORDS * 4, DEEP = AMX_WORDS };
+enum { DEEP = AMX_WORDS };
 
 /* ---------------------------------------------------------------- products */
 
 TARGET_AMX static void begin(void) { amx_begin(); }
 TARGET_AMX static void end(void) { amx_end(); }
 
-/* Rows [row, row + 16 tiles) of 16 halves lanes: sums 0 to 3 (tiles, halves), 4 and 5 of a, 6 and 7
- * of b. */
+/* Rows [row, row + 16 tiles) of 16 halves lanes. */
 TARGET_AMX KERNEL_INLINE void tile_amx(int tiles, int halves, const panel_product *t, int64_t row) {
-  const int64_t a_step = t->a_row * 4, c_step = halves * ROW_BYTES, more = AMX_ROWS * a_step;
+  const int64_t a_step = t->a_row * 4, c_step = halves * AMX_ROW_BYTES;
   const char *a = (const char *)(t->a + row * t->a_row), *b = (const char *)t->b;
-  char *c = (char *)t->c + row * c_step, *c1 = c + AMX_ROWS * c_step;
-  if (t->fade) {
-    _tile_loadd(0, c, c_step);
-    if (halves == 2) _tile_loadd(1, c + ROW_BYTES, c_step);
-    if (tiles == 2) _tile_loadd(2, c1, c_step);
-    if (tiles == 2 && halves == 2) _tile_loadd(3, c1 + ROW_BYTES, c_step);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t k = 0; k < t->k; k += DEEP, a += ROW_BYTES, b += DEEP * c_step) {
-    _tile_loadd(6, b, c_step);
-    _tile_loadd(4, a, a_step);
-    if (halves == 2) _tile_loadd(7, b + ROW_BYTES, c_step);
-    if (tiles == 2) _tile_loadd(5, a + more, a_step);
-    _tile_dpbf16ps(0, 4, 6);
-    if (halves == 2) _tile_dpbf16ps(1, 4, 7);
-    if (tiles == 2) _tile_dpbf16ps(2, 5, 6);
-    if (tiles == 2 && halves == 2) _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, c, c_step);
-  if (halves == 2) _tile_stored(1, c + ROW_BYTES, c_step);
-  if (tiles == 2) _tile_stored(2, c1, c_step);
-  if (tiles == 2 && halves == 2) _tile_stored(3, c1 + ROW_BYTES, c_step);
+  char *c = (char *)t->c + row * c_step;
+  if (t->fade)
+    amx_load_sums(tiles, halves, c, c_step);
+  else
+    amx_clear_sums();
+  for (int64_t k = 0; k < t->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_step)
+    amx_add_products(tiles, halves, a, a_step, b, c_step);
+  amx_store_sums(tiles, halves, c, c_step);
 }
 
 TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {

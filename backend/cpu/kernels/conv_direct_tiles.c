@@ -29,8 +29,7 @@ typedef struct direct {
   int64_t plane, words;                       /* words of a plane; planes of a phase */
   int64_t offsets[CONV_MOST_TAPS];
   int64_t strips, blocks;
-  int64_t rows, columns; /* of outputs, of a task */
-  int64_t row_tasks, column_tasks;
+  conv_cut cut; /* a patch is a task */
   int64_t image;
   uint32_t *copied; /* (groups, phases, words, plane) */
 } direct;
@@ -57,20 +56,6 @@ static void find_offsets(direct *t) {
   }
 }
 
-/* What a task makes: several whole rows, or a part of one. */
-static void cut(const kernel_context *ctx, direct *t) {
-  const conv_dim *d = t->p->dims;
-  t->column_tasks = ceil_div(d[2].out, MOST_COLUMNS);
-  t->columns = ceil_div(d[2].out, at_least(t->column_tasks, 1));
-  const int64_t wanted =
-      ceil_div(TASKS * ctx->n_threads, at_least(t->p->groups * t->strips * d[0].out, 1));
-  const int64_t most =
-      t->column_tasks > 1 ? 1 : at_least(MOST_COLUMNS / at_least(t->seen[2], 1), 1);
-  t->row_tasks = least(at_least(ceil_div(d[1].out, most), wanted), d[1].out);
-  t->rows = ceil_div(d[1].out, at_least(t->row_tasks, 1));
-  t->row_tasks = ceil_div(d[1].out, at_least(t->rows, 1));
-}
-
 static direct plan(const kernel_context *ctx, const conv_args *p) {
   direct t = {.p = p,
               .words = conv_tiled_words(p),
@@ -85,7 +70,9 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
   }
   if (t.plane % SAME_SETS == 0) t.plane += AMX_WORDS;
   find_offsets(&t);
-  cut(ctx, &t);
+  const int64_t slices = p->groups * t.strips * p->dims[0].out;
+  t.cut = conv_cut_slices(p->dims, MOST_COLUMNS, t.seen[2],
+                          ceil_div(TASKS * ctx->n_threads, at_least(slices, 1)));
   return t;
 }
 
@@ -93,7 +80,7 @@ static bool is_empty(const direct *t) {
   return t->p->images * t->p->groups * t->p->outputs * out_size(t->p) == 0;
 }
 static int64_t task_count(const direct *t) {
-  return t->p->groups * t->strips * t->p->dims[0].out * t->row_tasks * t->column_tasks;
+  return t->p->groups * t->strips * t->p->dims[0].out * conv_cut_patches(&t->cut);
 }
 static int64_t work_of(const direct *t) {
   const int64_t sums = t->p->groups * out_size(t->p) * t->p->outputs;
@@ -102,10 +89,10 @@ static int64_t work_of(const direct *t) {
 
 /* Columns of a task with those between its rows, in whole tiles. */
 static int64_t wide_columns(const direct *t) {
-  return round_up((t->rows - 1) * t->seen[2] + t->columns, AMX_COLUMNS);
+  return round_up((t->cut.rows - 1) * t->seen[2] + t->cut.columns, AMX_COLUMNS);
 }
 static size_t task_bytes(const direct *t) {
-  return (size_t)(AMX_OUTPUTS * (wide_columns(t) + t->rows * t->columns)) * sizeof(float);
+  return (size_t)(AMX_OUTPUTS * (wide_columns(t) + t->cut.rows * t->cut.columns)) * sizeof(float);
 }
 
 /* ---------------------------------------------------------------- inputs */
@@ -196,7 +183,7 @@ static bool copied_is_larger(const direct *t) {
 
 static conv_patch patch_of(const direct *t, int64_t task) {
   const conv_args *p = t->p;
-  const int64_t places = p->dims[0].out * t->row_tasks * t->column_tasks;
+  const int64_t places = p->dims[0].out * conv_cut_patches(&t->cut);
   const int64_t in_group = task % (t->strips * places);
   int64_t place = in_group % places;
   conv_patch k = {
@@ -205,12 +192,8 @@ static conv_patch patch_of(const direct *t, int64_t task) {
     place = in_group / t->strips;
     k.strip = in_group % t->strips;
   }
-  k.column = place % t->column_tasks * t->columns;
-  k.row = place / t->column_tasks % t->row_tasks * t->rows;
-  k.z = place / t->column_tasks / t->row_tasks;
   k.outputs = least(AMX_OUTPUTS, p->outputs - k.strip * AMX_OUTPUTS);
-  k.rows = least(t->rows, p->dims[1].out - k.row);
-  k.columns = least(t->columns, p->dims[2].out - k.column);
+  conv_cut_place(&t->cut, p->dims, place, &k);
   return k;
 }
 

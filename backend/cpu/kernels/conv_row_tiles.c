@@ -24,8 +24,7 @@ typedef struct row_tiles {
   const conv_args *p;
   int64_t slices, height, width; /* of a channel's copy: with padding; words of a row */
   int64_t words;                 /* of a patch, in whole steps */
-  int64_t rows, columns;         /* of outputs, of a task */
-  int64_t row_tasks, column_tasks;
+  conv_cut cut;                  /* a patch is a task, of all strips */
   int64_t image;
   uint32_t *copied; /* (groups, channels, slices, height, width) */
 } row_tiles;
@@ -34,17 +33,6 @@ typedef struct row_tiles {
 static int64_t pair_step(const row_tiles *t) { return 2 / t->p->dims[2].stride; }
 static int64_t channel_words(const row_tiles *t) { return t->slices * t->height * t->width; }
 
-static void cut(const kernel_context *ctx, row_tiles *t) {
-  const conv_dim *d = t->p->dims;
-  t->column_tasks = ceil_div(d[2].out, MOST_COLUMNS);
-  t->columns = ceil_div(d[2].out, at_least(t->column_tasks, 1));
-  const int64_t wanted = ceil_div(TASKS * ctx->n_threads, at_least(t->p->groups * d[0].out, 1));
-  const int64_t most = at_least(MOST_COLUMNS / at_least(d[2].out, 1), 1);
-  t->row_tasks = least(at_least(ceil_div(d[1].out, most), wanted), d[1].out);
-  t->rows = ceil_div(d[1].out, at_least(t->row_tasks, 1));
-  t->row_tasks = ceil_div(d[1].out, at_least(t->rows, 1));
-}
-
 static row_tiles plan(const kernel_context *ctx, const conv_args *p) {
   row_tiles t = {.p = p, .words = round_up(conv_rows_words(p), AMX_WORDS)};
   if (out_size(p) > 0) {
@@ -52,7 +40,9 @@ static row_tiles plan(const kernel_context *ctx, const conv_args *p) {
     t.height = conv_dim_reach(&p->dims[1], p->dims[1].out);
     t.width = p->dims[2].out + (conv_row_words(p) - 1) * pair_step(&t);
   }
-  cut(ctx, &t);
+  const int64_t slices = at_least(p->groups * p->dims[0].out, 1);
+  t.cut = conv_cut_slices(p->dims, MOST_COLUMNS, p->dims[2].out,
+                          ceil_div(TASKS * ctx->n_threads, slices));
   return t;
 }
 
@@ -60,7 +50,7 @@ static bool is_empty(const row_tiles *t) {
   return t->p->images * t->p->groups * t->p->outputs * out_size(t->p) == 0;
 }
 static int64_t task_count(const row_tiles *t) {
-  return t->p->groups * t->p->dims[0].out * t->row_tasks * t->column_tasks;
+  return t->p->groups * t->p->dims[0].out * conv_cut_patches(&t->cut);
 }
 static int64_t work_of(const row_tiles *t) {
   return t->p->groups * out_size(t->p) * t->p->outputs * 2 * t->words / WORK;
@@ -70,7 +60,7 @@ static size_t copy_bytes(const row_tiles *t) {
   return kernel_scratch_size((size_t)words * sizeof(uint32_t));
 }
 static int64_t wide_columns(const row_tiles *t) {
-  return round_up(t->rows * t->columns, AMX_COLUMNS);
+  return round_up(t->cut.rows * t->cut.columns, AMX_COLUMNS);
 }
 static size_t task_bytes(const row_tiles *t) {
   return (size_t)((t->words + 2 * AMX_OUTPUTS) * wide_columns(t)) * sizeof(uint32_t);
@@ -186,22 +176,11 @@ static void sum_strip(const row_tiles *t, const conv_patch *k, const uint32_t *p
   }
 }
 
-static conv_patch patch_of(const row_tiles *t, int64_t task) {
-  const conv_dim *d = t->p->dims;
-  conv_patch k = {.image = t->image, .column = task % t->column_tasks * t->columns};
-  task /= t->column_tasks;
-  k.row = task % t->row_tasks * t->rows;
-  task /= t->row_tasks;
-  k.z = task % d[0].out;
-  k.group = task / d[0].out;
-  k.rows = least(t->rows, d[1].out - k.row);
-  k.columns = least(t->columns, d[2].out - k.column);
-  return k;
-}
-
 static void run_task(const void *user, int64_t task, char *scratch) {
   const row_tiles *t = user;
-  conv_patch k = patch_of(t, task);
+  const int64_t places = t->p->dims[0].out * conv_cut_patches(&t->cut);
+  conv_patch k = {.image = t->image, .group = task / places};
+  conv_cut_place(&t->cut, t->p->dims, task % places, &k);
   uint32_t *panel = (uint32_t *)(void *)scratch;
   float *sums = (float *)(void *)(panel + t->words * wide_columns(t)),
         *memory = sums + AMX_OUTPUTS * wide_columns(t);

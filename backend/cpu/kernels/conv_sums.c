@@ -3,6 +3,7 @@
 
 #include "backend/cpu/kernels/amx_sums.h"
 #include "backend/cpu/kernels/avx512.h"
+#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/narrow_steps.h"
 
@@ -52,6 +53,25 @@ TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
 #else
 static void store_sums(const stored_sums *of) { (void)of; }
 #endif
+
+conv_cut conv_cut_slices(const conv_dim dims[], int64_t most_columns, int64_t row,
+                         int64_t row_patches) {
+  conv_cut c = {.column_patches = ceil_div(dims[2].out, most_columns)};
+  c.columns = ceil_div(dims[2].out, at_least(c.column_patches, 1));
+  const int64_t most = at_least(most_columns / at_least(row, 1), 1),
+                patches = least(at_least(ceil_div(dims[1].out, most), row_patches), dims[1].out);
+  c.rows = ceil_div(dims[1].out, at_least(patches, 1));
+  c.row_patches = ceil_div(dims[1].out, at_least(c.rows, 1));
+  return c;
+}
+
+void conv_cut_place(const conv_cut *c, const conv_dim dims[], int64_t place, conv_patch *k) {
+  k->column = place % c->column_patches * c->columns;
+  k->row = place / c->column_patches % c->row_patches * c->rows;
+  k->z = place / c->column_patches / c->row_patches;
+  k->rows = least(c->rows, dims[1].out - k->row);
+  k->columns = least(c->columns, dims[2].out - k->column);
+}
 
 /* What takes steps before it is rounded is stored in `memory` first. */
 void conv_sums_store(const conv_args *p, const conv_patch *k, const float *sums, int64_t step,

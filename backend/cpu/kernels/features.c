@@ -54,7 +54,8 @@ bool cpu_has_avx512_vnni(void) {
 bool cpu_has_avx512_bf16(void) {
   return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512bf16"));
 }
-bool cpu_has_amx(void) {
+/* Asks the system the first time. */
+static bool amx_is_there(void) {
   enum { UNKNOWN, NO, YES };
   static int known = UNKNOWN;
   int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -62,7 +63,13 @@ bool cpu_has_amx(void) {
     now = amx_is_allowed() ? YES : NO;
     __atomic_store_n(&known, now, __ATOMIC_RELAXED);
   }
-  return is_used(CPU_AMX, KIND_ALL, now == YES && cpu_has_avx512_vnni() && cpu_has_avx512_bf16());
+  return now == YES;
+}
+/* The system, which keeps more of every thread once it is asked, is so only where that matters. */
+bool cpu_has_amx(void) {
+  const bool matters = pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;
+  return is_used(CPU_AMX, KIND_ALL,
+                 matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && amx_is_there());
 }
 #else
 bool cpu_has_avx2(void) { return false; }

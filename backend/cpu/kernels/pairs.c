@@ -251,77 +251,53 @@ TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
 
 /* ---------------------------------------------------------------- AMX */
 
-/* Tiles 0 to 3 are sums (2, 2), 4 and 5 of a, 6 and 7 of b. An element is a sum of 16 products of
- * even k and one of 16 of odd ones, each in f32, which are added for each 32 k: of k products at
- * most k / 32 + 17 roundings follow one another, where chains of GEMM_BLOCK_K words have 128 and
- * those that add them up. */
+/* An element is a sum of 16 products of even k and one of 16 of odd ones, each in f32, which are
+ * added for each 32 k: of k products at most k / 32 + 17 roundings follow one another, where chains
+ * of GEMM_BLOCK_K words have 128 and those that add them up. */
 enum {
   AMX_TILE_ROWS = 2 * AMX_ROWS,
   AMX_TILE_COLUMNS = 2 * AMX_WORDS,
-  AMX_CHAIN = 256, /* words: of a panel of b they stay in the first-level cache */
-  AMX_ROW = AMX_WORDS * 4
+  AMX_CHAIN = 256 /* words: of a panel of b they stay in the first-level cache */
 };
-
-/* tiles: of rows. */
-TARGET_AMX KERNEL_INLINE void add_amx(int tiles, const char *a, const char *b) {
-  _tile_loadd(6, b, 2 * AMX_ROW);
-  _tile_loadd(4, a, AMX_ROW);
-  _tile_loadd(7, b + AMX_ROW, 2 * AMX_ROW);
-  if (tiles == 2) _tile_loadd(5, a + AMX_ROWS * AMX_ROW, AMX_ROW);
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  if (tiles == 1) return;
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-}
 
 /* The last words, fewer than a tile has: of b they are copied, as those behind may be anything. */
 TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char *b, int64_t n) {
-  _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW];
+  _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW_BYTES];
   memset(rest, 0, sizeof rest);
-  memcpy(rest, b, (size_t)n * 2 * AMX_ROW);
+  memcpy(rest, b, (size_t)n * 2 * AMX_ROW_BYTES);
   amx_sees_memory();
-  add_amx(tiles, a, rest);
+  amx_add_products(tiles, 2, a, AMX_ROW_BYTES, rest, 2 * AMX_ROW_BYTES);
 }
 
 /* Two rows of c, which will be stored. */
 KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
   for (int i = 0; i < 2; i++) {
     __builtin_prefetch(c + i * step, 1, 3);
-    __builtin_prefetch(c + i * step + AMX_ROW, 1, 3);
+    __builtin_prefetch(c + i * step + AMX_ROW_BYTES, 1, 3);
   }
 }
 
 /* All rows of the tiles. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *t) {
-  const int64_t from_step = t->from_step * 4, c_step = t->ldc * 4,
-                a_step = tiles * AMX_ROWS * AMX_ROW;
-  const char *from = t->from, *a = t->a, *b = t->b;
+  const int64_t c_step = t->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
+  const char *a = t->a, *b = t->b;
   char *c = t->c;
-  _tile_loadd(0, from, from_step);
-  _tile_loadd(1, from + AMX_ROW, from_step);
-  if (tiles == 2) {
-    _tile_loadd(2, from + AMX_ROWS * from_step, from_step);
-    _tile_loadd(3, from + AMX_ROWS * from_step + AMX_ROW, from_step);
-  }
+  amx_load_sums(tiles, 2, t->from, t->from_step * 4);
   int64_t k = 0;
-  for (; k + PAIRS_DEEP <= t->k; k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW) {
+  for (; k + PAIRS_DEEP <= t->k;
+       k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW_BYTES) {
     ask_for_bytes(t->next + k * t->next_step, PAIRS_DEEP * t->next_step);
     if (k < tiles * AMX_ROWS * (PAIRS_DEEP / 2))
       ask_for_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
-    add_amx(tiles, a, b);
+    amx_add_products(tiles, 2, a, AMX_ROW_BYTES, b, 2 * AMX_ROW_BYTES);
   }
   if (k < t->k) add_rest_amx(tiles, a, b, t->k - k);
-  _tile_stored(0, c, c_step);
-  _tile_stored(1, c + AMX_ROW, c_step);
-  if (tiles == 1) return;
-  _tile_stored(2, c + AMX_ROWS * c_step, c_step);
-  _tile_stored(3, c + AMX_ROWS * c_step + AMX_ROW, c_step);
+  amx_store_sums(tiles, 2, c, c_step);
 }
 
 /* Fewer rows than their tiles have are summed apart. */
 TARGET_AMX static void some_rows_amx(const gemm_tile *t, int rows) {
-  enum { ROW = 2 * AMX_ROW };
+  enum { ROW = 2 * AMX_ROW_BYTES };
   _Alignas(64) float sums[AMX_TILE_ROWS][AMX_TILE_COLUMNS];
   gemm_tile apart = *t;
   apart.c = sums;

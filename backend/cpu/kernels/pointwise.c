@@ -210,6 +210,7 @@ static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
   return (t->image * p->groups + t->group) * p->outputs + row;
 }
 
+_Static_assert((int)AMX_COLUMNS == (int)NARROW_COLUMNS, "sums of one are stored as the other's");
 /* Sums of tiles by AMX, of whose rows there are `rows`. */
 static void run_tiled(const cutting *c, const narrow_tile *tile, int rows, int columns) {
   static const int64_t offset = 0;
@@ -234,7 +235,7 @@ static void run_sums(const cutting *c, const narrow_tile *tile, int rows, int co
     narrow_tile_run(tile, rows, columns);
 }
 
-/* Tiles that read or write BF16. */
+/* Tiles of words, and those that read, add or write BF16. */
 static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, int rows,
                        int columns) {
   const conv_args *p = c->a->p;

@@ -1,0 +1,208 @@
+/* Convolutions of images by tiles of pairs: kernels_cl/conv_tiles.cl. Images are copied as planes
+ * of words, a few at a time. */
+#include "backend/opencl/conv_tiles.h"
+
+#include "backend/opencl/families.h"
+#include "backend/opencl/gemm.h"
+#include "opencl_ops.h"
+
+/* As in the kernel. */
+enum { STRIP = 2 * AMX_ROWS, MOST_COLUMNS = 256, SOME = 16, MOST_TAPS = 64 };
+enum {
+  FEW_CHANNELS = 12,    /* of fewer most of a tile would be zeros */
+  TASKS = 4,            /* of a core, at least, so that all end at about the same time */
+  COPY_BYTES = 4 << 20, /* of images that are copied at once */
+  SAME_SETS = 1024,     /* words from a row of a tile to the next whose lines displace each other */
+  SLACK = STRIP         /* words that a tile reads behind the last */
+};
+
+typedef struct tiled {
+  const node *n;
+  const conv_form *f;
+  amx_kind amx;
+  int64_t words, taps;                     /* of channels, in whole tiles; of the kernel */
+  int64_t phases[2], rows, columns, plane; /* of the planes of words */
+  int64_t strips, rows_each, columns_each; /* of outputs; of a work-item */
+} tiled;
+
+static int64_t image_words(const tiled *t) {
+  return t->phases[0] * t->phases[1] * t->words * t->plane;
+}
+
+/* What a work-item makes: several whole rows, or a part of one. */
+static void cut(const cl_recorder *s, tiled *t) {
+  const conv_form *f = t->f;
+  const int64_t rows = f->dims[1].out, columns = f->dims[2].out,
+                across = ceil_div(columns, MOST_COLUMNS),
+                most = across > 1 ? 1 : max_i64(MOST_COLUMNS / t->columns, 1),
+                wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units,
+                                  f->images * t->strips),
+                down = min_i64(max_i64(ceil_div(rows, most), wanted), rows);
+  t->columns_each = ceil_div(columns, across);
+  t->rows_each = ceil_div(rows, down);
+}
+
+static tiled plan(const cl_recorder *s, const node *n, const conv_form *f) {
+  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  tiled t = {.n = n,
+             .f = f,
+             .words = ceil_div(f->channels, 2 * AMX_ROWS) * AMX_ROWS,
+             .taps = y->kernel * x->kernel,
+             .phases = {conv_dim_phases(y), conv_dim_phases(x)},
+             .rows = conv_dim_phase_size(y),
+             .columns = conv_dim_phase_size(x),
+             .strips = ceil_div(f->outputs, STRIP)};
+  t.plane = t.rows * t.columns;
+  if (t.plane % SAME_SETS == 0) t.plane += AMX_ROWS;
+  cut(s, &t);
+  return t;
+}
+
+static int64_t weight_words(const tiled *t) {
+  return ceil_div(t->f->outputs, AMX_ROWS) * AMX_ROWS * t->words * t->taps;
+}
+
+clave_status conv_tiles_usable(cl_recorder *s, const conv_form *f, bool *out) {
+  const dtype w = f->weight->t.type;
+  const int64_t taps = f->dims[1].kernel * f->dims[2].kernel;
+  amx_kind amx;
+  *out = false;
+  if (!recorder_is_fast(s) || !recorder_traits(s)->is_cpu || f->transposed || f->groups != 1 ||
+      !conv_dim_is_absent(&f->dims[0]) || f->channels < FEW_CHANNELS || taps < 1 ||
+      taps > MOST_TAPS || f->x->t.type != DTYPE_F32 || f->out->t.type != DTYPE_F32 ||
+      (w != DTYPE_F32 && w != DTYPE_F16 && w != DTYPE_BF16) || f->weight->t.encoding.kind ||
+      !recorder_takes_form(s, f->weight) || tensor_numel(&f->out->t) == 0)
+    return NULL;
+  const tiled t = plan(s, NULL, f);
+  if (image_words(&t) > INT32_MAX / 4 || weight_words(&t) > INT32_MAX / 4) return NULL;
+  TRY(recorder_amx(s, &amx));
+  return amx ? recorder_has_pairs(s, out) : NULL;
+}
+
+bool conv_tiles_suit(const conv_form *f) {
+  for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
+    if (d->stride > 1 || d->kernel > 1) return true;
+  return false;
+}
+
+/* ---------------------------------------------------------------- launches */
+
+/* All kernels are of one program. */
+static void begin(launch *l, cl_recorder *s, const tiled *t) {
+  launch_begin(l, s, t->n);
+  launch_pairs(l, true);
+  launch_define(l, "AMX", (int)t->amx);
+  launch_dtype(l, "W_TYPE", t->f->weight->t.type);
+  launch_dtype(l, "X_TYPE", t->f->x->t.type);
+  launch_dtype(l, "OUT_TYPE", t->f->out->t.type);
+  launch_define(l, "HAS_BIAS", t->f->bias != NULL);
+}
+
+static clave_status fill_form(cl_recorder *s, const void *ctx) {
+  const tiled *t = ctx;
+  const int64_t items = ceil_div(t->f->outputs, AMX_ROWS) * AMX_ROWS;
+  launch l;
+  launch_begin(&l, s, t->n);
+  launch_pairs(&l, true);
+  launch_define(&l, "AMX", (int)t->amx);
+  launch_dtype(&l, "W_TYPE", t->f->weight->t.type);
+  launch_args(&l, &(conv_tiles_pack_args){.weight = buffer_arg(t->f->weight),
+                                          .packed = scratch_arg(0),
+                                          .items = items,
+                                          .channels = t->f->channels,
+                                          .n_outputs = t->f->outputs,
+                                          .taps = t->taps});
+  return launch_loops(&l, items, 1, t->words * t->taps);
+}
+
+static clave_status pack_weight(cl_recorder *s, const tiled *t, arg_buffer *weight) {
+  const form_request f = {.x = t->f->weight,
+                          .kind = FORM_CONV_PAIR_TILES,
+                          .size = {t->f->outputs, t->f->channels, t->taps},
+                          .bytes = sizeof(float) * (size_t)weight_words(t),
+                          .fill = fill_form,
+                          .ctx = t};
+  int number;
+  TRY(recorder_form(s, &f, &number));
+  *weight = form_arg(number);
+  return NULL;
+}
+
+static clave_status make_words(cl_recorder *s, const tiled *t, const bound_tensor *x,
+                               int64_t images) {
+  const conv_dim *y = &t->f->dims[1], *c = &t->f->dims[2];
+  const int64_t items = images * t->phases[0] * t->rows * (t->words / SOME);
+  launch l;
+  begin(&l, s, t);
+  launch_args(&l, &(conv_tiles_words_args){.x = buffer_arg(x),
+                                           .words = scratch_arg(0),
+                                           .items = items,
+                                           .images = images,
+                                           .channels = t->f->channels,
+                                           .in_rows = y->in,
+                                           .in_columns = c->in,
+                                           .pad_y = y->padding,
+                                           .pad_x = c->padding,
+                                           .step_y = y->stride,
+                                           .step_x = c->stride,
+                                           .phases_y = t->phases[0],
+                                           .phases_x = t->phases[1],
+                                           .rows = t->rows,
+                                           .columns = t->columns,
+                                           .plane = t->plane});
+  return launch_loops(&l, items, 1, SOME * t->columns * t->phases[1]);
+}
+
+/* Images [first, first + images), of which x has the words. */
+static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, int64_t first,
+                             int64_t images) {
+  const conv_form *f = t->f;
+  const conv_dim *y = &f->dims[1], *c = &f->dims[2];
+  const int64_t items =
+      images * t->strips * ceil_div(y->out, t->rows_each) * ceil_div(c->out, t->columns_each);
+  launch l;
+  begin(&l, s, t);
+  launch_args(&l, &(conv_tiles_args){.words = scratch_arg(0),
+                                     .weight = weight,
+                                     .bias = optional_arg(f->bias),
+                                     .out = buffer_arg(f->out),
+                                     .items = items,
+                                     .channels = f->channels,
+                                     .n_outputs = f->outputs,
+                                     .kernel_y = y->kernel,
+                                     .kernel_x = c->kernel,
+                                     .dilation_y = y->dilation,
+                                     .dilation_x = c->dilation,
+                                     .step_y = y->stride,
+                                     .step_x = c->stride,
+                                     .phases_y = t->phases[0],
+                                     .phases_x = t->phases[1],
+                                     .columns = t->columns,
+                                     .plane = t->plane,
+                                     .out_rows = y->out,
+                                     .out_columns = c->out,
+                                     .rows_each = t->rows_each,
+                                     .columns_each = t->columns_each,
+                                     .strips_first = image_words(t) > weight_words(t),
+                                     .first_image = first});
+  launch_epilogue_of_part(&l, first + images == f->images);
+  return launch_run(&l, 1, &(size_t){(size_t)items}, &(size_t){1});
+}
+
+clave_status conv_tiles(cl_recorder *s, const node *n, const conv_form *f) {
+  tiled t = plan(s, n, f);
+  const int64_t bytes = image_words(&t) * (int64_t)sizeof(float),
+                images = min_i64(max_i64(COPY_BYTES / bytes, 1), f->images);
+  arg_buffer weight;
+  TRY(recorder_amx(s, &t.amx));
+  recorder_rounds(s, ROUNDS_TO_BF16);
+  TRY(pack_weight(s, &t, &weight));
+  TRY(recorder_scratch(s, (size_t)(images * bytes) + SLACK * sizeof(float)));
+  for (int64_t first = 0; first < f->images; first += images) {
+    const int64_t some = min_i64(images, f->images - first);
+    const bound_tensor x = take_images(f->x, first, some);
+    TRY(make_words(s, &t, &x, some));
+    TRY(multiply(s, &t, weight, first, some));
+  }
+  return NULL;
+}

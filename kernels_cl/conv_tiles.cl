@@ -1,0 +1,197 @@
+/* out[n, o, y, x] = bias[o] + sum over c, i, j of weight[o, c, i, j] *
+ *     x[n, c, y sy + i dy, x sx + j dx]
+ * Convolution of images in float by tiles of pairs (amx.h), for CPUs. conv_tiles_words copies x as
+ * planes of words of two channels with the padding around them, of strides those of each phase
+ * apart: what neighbouring outputs see of a plane are neighbours in it. A plane is one long row:
+ * those between two rows of outputs are computed, too, and left out where sums are stored. Words
+ * are in whole tiles, zeros beyond the last, and so are the weight's, which conv_tiles_pack writes:
+ * [panel of ROWS outputs][16 words][i][j][ROWS][16]. A work-item makes some rows of STRIP outputs,
+ * or a part of one, of few words at a time, whose weights stay in the first-level cache. */
+#define B_PACKED 1
+#include "common.h"
+#include "gemm_tile.h"
+#include "narrow.h"
+#include "phase_row.h"
+#ifndef HAS_BIAS
+#define HAS_BIAS 1
+#endif
+#ifndef W_TYPE
+#define W_TYPE F32
+#endif
+#define STRIP (2 * ROWS)
+#define MOST_COLUMNS 256 /* of a work-item, with those between its rows */
+#define PITCH (MOST_COLUMNS + 16)
+#define STEPS 9 /* of k at a time */
+#define MOST_TAPS 64
+
+/* items: rows of a panel. */
+__kernel void conv_tiles_pack(const __global STORAGE(W_TYPE) * weight, const long weight_offset,
+                              __global float *packed, const long packed_offset, const index_t items,
+                              const int channels, const int n_outputs, const int taps) {
+#if PAIRS
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int all = AMX_WHOLE(WORDS_OF(channels));
+  const bool there = item < n_outputs;
+  weight += weight_offset + item * channels * taps;
+  packed += packed_offset + (item / ROWS * ROWS * all * taps + item % ROWS * AMX_SIDE);
+  for (int first = 0; first < all; first += AMX_SIDE)
+    for (int tap = 0; tap < taps; tap++, packed += ROWS * AMX_SIDE)
+      for (int i = 0; i < AMX_SIDE; i++) {
+        const bool has_word = there && first + i < WORDS_OF(channels);
+        packed[i] = has_word ? WORD_AT(W_TYPE, weight + tap, first + i, taps, channels) : 0;
+      }
+#endif
+}
+
+#define SOME 16 /* words of a work-item */
+
+/* items: of images and phases along y, rows of SOME words of all phases along x. Words from one
+ * plane to the next are `plane` apart. */
+__kernel void conv_tiles_words(__global const STORAGE(X_TYPE) * x, const long x_offset,
+                               __global float *words, const long words_offset, const index_t items,
+                               const int images, const int channels, const int in_rows,
+                               const int in_columns, const int pad_y, const int pad_x,
+                               const int step_y, const int step_x, const int phases_y,
+                               const int phases_x, const int rows, const int columns,
+                               const int plane) {
+#if PAIRS
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int all = AMX_WHOLE(WORDS_OF(channels)), parts = all / SOME,
+            from = (int)(item % parts) * SOME, row = (int)(item / parts % rows),
+            phase = (int)(item / parts / rows % phases_y), y = row * step_y + phase - pad_y,
+            inside = y >= 0 && y < in_rows;
+  const index_t image = item / parts / rows / phases_y, size = (index_t)in_rows * in_columns;
+  for (int p = 0; p < phases_x; p++) {
+    const phase_row r = phase_row_of(p - pad_x, step_x, inside ? in_columns : 0, columns);
+    const index_t first =
+        (image * channels + 2 * from) * size + (inside ? y : 0) * in_columns + p - pad_x;
+    index_t there = images * channels * size - first;
+    x_row in = x + x_offset + first;
+    __global float *to = words + words_offset +
+                         (((image * phases_y + phase) * phases_x + p) * all + from) * plane +
+                         row * columns;
+    for (int i = from; i < from + SOME; i++, to += plane, in += 2 * size) {
+      const int has_odd = 2 * i + 1 < channels, begin = 2 * i < channels ? r.begin : 0,
+                end = 2 * i < channels ? r.end : 0;
+      for (int k = 0; k < begin; k++) to[k] = 0;
+      join_elements(in, in + size, has_odd, step_x, begin, end, there - (has_odd ? size : 0), to);
+      there -= 2 * size;
+      for (int k = end; k < columns; k++) to[k] = 0;
+    }
+  }
+#endif
+}
+
+#if AMX
+/* Where a work-item's outputs lie: of `rows` rows `columns`, whose sums are row_step apart. */
+typedef struct patch {
+  int rows, columns, row_step;
+} patch;
+
+/* An output's n sums, without what is between its rows. */
+static inline void join_rows_of(const float *sums, const patch *p, float shift,
+                                MADE_SPACE float *made) {
+  const int n = p->rows * p->columns;
+  for (int row = 0; row < p->rows; row++, sums += p->row_step)
+    for (int k = 0; k < p->columns; k += 16) {
+      const int at = row * p->columns + k;
+      const float16 some = vload16(0, sums + k) + shift;
+      if (ROUNDS_OUT || at + 16 <= n) { /* what is too much is overwritten, or has room */
+        vstore16(some, 0, made + at);
+        continue;
+      }
+      float lanes[16];
+      vstore16(some, 0, lanes);
+      for (int l = 0; l < min(16, p->columns - k); l++) made[at + l] = lanes[l];
+    }
+}
+
+/* Where the words that each tap sees begin. */
+static inline void find_offsets(int offsets[MOST_TAPS], int kernel_y, int kernel_x, int dilation_y,
+                                int dilation_x, int step_y, int step_x, int phases_x, int phase,
+                                int columns) {
+  for (int i = 0; i < kernel_y; i++)
+    for (int j = 0; j < kernel_x; j++) {
+      const int y = i * dilation_y, x = j * dilation_x;
+      offsets[i * kernel_x + j] =
+          (y % step_y * phases_x + x % step_x) * phase + y / step_y * columns + x / step_x;
+    }
+}
+
+/* The sums of n columns of one or two panels. */
+static inline void sum_columns(float *sums, tiles *t, int blocks, int n) {
+  const __global float *a = t->a;
+  B_SPACE const float *b = t->b;
+  const int some = max(STEPS / t->taps, 1);
+  amx_begin();
+  for (int block = 0; block < blocks; block += some) {
+    t->a = a + (index_t)block * t->taps * ROWS * AMX_SIDE;
+    for (int at = 0; at < n; at += 2 * AMX_SIDE) {
+      t->is_half = n - at <= AMX_SIDE;
+      t->b = b + block * AMX_SIDE * t->b_row + at;
+      multiply_tiles(t, min(some, blocks - block) * AMX_SIDE, sums + at, PITCH, block == 0);
+    }
+  }
+  amx_end();
+}
+#endif
+
+/* items: images, of which words has those from first_image of out on, strips and parts of outputs,
+ * the strips of a part (strips_first) or the parts of a strip side by side. plane, columns: words
+ * of a plane, and of a row of it. */
+__kernel void conv_tiles(__global const float *words, const long words_offset,
+                         __global const float *weight, const long weight_offset,
+                         __global const float *bias, const long bias_offset,
+                         __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                         const index_t items, const int channels, const int n_outputs,
+                         const int kernel_y, const int kernel_x, const int dilation_y,
+                         const int dilation_x, const int step_y, const int step_x,
+                         const int phases_y, const int phases_x, const int columns, const int plane,
+                         const int out_rows, const int out_columns, const int rows_each,
+                         const int columns_each, const int strips_first, const int first_image) {
+#if AMX
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int strips = (n_outputs + STRIP - 1) / STRIP,
+            across = (out_columns + columns_each - 1) / columns_each,
+            parts = (out_rows + rows_each - 1) / rows_each * across, each = strips * parts;
+  const int at = (int)(item % each), strip = strips_first ? at % strips : at / parts,
+            part = strips_first ? at / strips : at % parts;
+  const int row = part / across * rows_each, column = part % across * columns_each,
+            output = strip * STRIP, outputs = min(STRIP, n_outputs - output),
+            all = AMX_WHOLE(WORDS_OF(channels)), taps = kernel_y * kernel_x;
+  const index_t image = item / each, positions = (index_t)out_rows * out_columns;
+  const patch p = {min(rows_each, out_rows - row), min(columns_each, out_columns - column),
+                   columns};
+  int offsets[MOST_TAPS];
+  float sums[STRIP * PITCH];
+  find_offsets(offsets, kernel_y, kernel_x, dilation_y, dilation_x, step_y, step_x, phases_x,
+               all * plane, columns);
+  tiles t = {.a = weight + weight_offset + (index_t)output * all * taps,
+             .a_panel = ROWS * all * taps,
+             .panels = outputs > ROWS ? 2 : 1,
+             .b_row = plane,
+             .b = words + words_offset + image * phases_y * phases_x * all * plane + row * columns +
+                  column,
+             .taps = taps,
+             .offsets = offsets};
+  sum_columns(sums, &t, all / AMX_SIDE, (p.rows - 1) * columns + p.columns);
+#if ROUNDS_OUT
+  float room[MOST_COLUMNS + 16];
+#endif
+  for (int r = 0; r < outputs; r++) {
+    const index_t number =
+        ((first_image + image) * n_outputs + output + r) * positions + row * out_columns + column;
+    out_row y = out + out_offset + number;
+#if ROUNDS_OUT
+    float *made = room;
+#else
+    __global float *made = y;
+#endif
+    join_rows_of(sums + r * PITCH, &p, HAS_BIAS ? bias[bias_offset + output + r] : 0, made);
+    FINISH(y, made, number, p.rows * p.columns);
+  }
+#endif
+}

@@ -6,7 +6,9 @@
  * those between two rows of outputs are computed, too, and left out where sums are stored. Words
  * are in whole tiles, zeros beyond the last, and so are the weight's, which conv_tiles_pack writes:
  * [panel of ROWS outputs][16 words][i][j][ROWS][16]. A work-item makes some rows of STRIP outputs,
- * or a part of one, of few words at a time, whose weights stay in the first-level cache. */
+ * or a part of one, of few words at a time, whose weights stay in the first-level cache.
+ * A transposed convolution whose outputs see one input each is one with a kernel of one element,
+ * and outputs for each place of its own kernel, SPREAD of them. */
 #define B_PACKED 1
 #include "common.h"
 #include "gemm_tile.h"
@@ -14,6 +16,9 @@
 #include "phase_row.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
+#endif
+#ifndef SPREAD
+#define SPREAD 1 /* outputs that see an input: a power of two, up to ROWS */
 #endif
 #ifndef W_TYPE
 #define W_TYPE F32
@@ -24,22 +29,24 @@
 #define STEPS 9 /* of k at a time */
 #define MOST_TAPS 64
 
-/* items: rows of a panel. */
+/* items: rows of panels, whose elements are row_step apart, those of their channels channel_step.
+ */
 __kernel void conv_tiles_pack(const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                               __global float *packed, const long packed_offset, const index_t items,
-                              const int channels, const int n_outputs, const int taps) {
+                              const int channels, const int n_outputs, const int taps,
+                              const index_t row_step, const index_t channel_step) {
 #if PAIRS
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int all = AMX_WHOLE(WORDS_OF(channels));
   const bool there = item < n_outputs;
-  weight += weight_offset + item * channels * taps;
+  weight += weight_offset + item * row_step;
   packed += packed_offset + (item / ROWS * ROWS * all * taps + item % ROWS * AMX_SIDE);
   for (int first = 0; first < all; first += AMX_SIDE)
     for (int tap = 0; tap < taps; tap++, packed += ROWS * AMX_SIDE)
       for (int i = 0; i < AMX_SIDE; i++) {
         const bool has_word = there && first + i < WORDS_OF(channels);
-        packed[i] = has_word ? WORD_AT(W_TYPE, weight + tap, first + i, taps, channels) : 0;
+        packed[i] = has_word ? WORD_AT(W_TYPE, weight + tap, first + i, channel_step, channels) : 0;
       }
 #endif
 }
@@ -108,6 +115,29 @@ static inline void join_rows_of(const float *sums, const patch *p, float shift,
     }
 }
 
+/* The same of outputs that see one input each, of which there are spread_y rows and spread_x
+ * columns, a row of sums for each. */
+static inline void spread_rows_of(const float *sums, const patch *p, int spread_y, int spread_x,
+                                  float shift, MADE_SPACE float *made) {
+  for (int row = 0; row < p->rows; row++)
+    for (int i = 0; i < spread_y; i++, made += p->columns * spread_x) {
+      const float *from = sums + i * spread_x * PITCH + row * p->row_step;
+      int k = 0;
+      for (; spread_x == 2 && k + 16 <= p->columns; k += 16) {
+        const float16 even = vload16(0, from + k) + shift,
+                      odd = vload16(0, from + PITCH + k) + shift;
+        vstore16((float16)(even.s0, odd.s0, even.s1, odd.s1, even.s2, odd.s2, even.s3, odd.s3,
+                           even.s4, odd.s4, even.s5, odd.s5, even.s6, odd.s6, even.s7, odd.s7),
+                 0, made + 2 * k);
+        vstore16((float16)(even.s8, odd.s8, even.s9, odd.s9, even.sa, odd.sa, even.sb, odd.sb,
+                           even.sc, odd.sc, even.sd, odd.sd, even.se, odd.se, even.sf, odd.sf),
+                 1, made + 2 * k);
+      }
+      for (; k < p->columns; k++)
+        for (int j = 0; j < spread_x; j++) made[k * spread_x + j] = from[j * PITCH + k] + shift;
+    }
+}
+
 /* Where the words that each tap sees begin. */
 static inline void find_offsets(int offsets[MOST_TAPS], int kernel_y, int kernel_x, int dilation_y,
                                 int dilation_x, int step_y, int step_x, int phases_x, int phase,
@@ -140,38 +170,40 @@ static inline void sum_columns(float *sums, tiles *t, int blocks, int n) {
 
 /* items: images, of which words has those from first_image of out on, strips and parts of outputs,
  * the strips of a part (strips_first) or the parts of a strip side by side. plane, columns: words
- * of a plane, and of a row of it. */
+ * of a plane, and of a row of it. spread_y, spread_x: 1, or of a transposed convolution, whose
+ * kernel has one tap then, outputs that see an input. n_rows: of the weight. */
 __kernel void conv_tiles(__global const float *words, const long words_offset,
                          __global const float *weight, const long weight_offset,
                          __global const float *bias, const long bias_offset,
                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                         const index_t items, const int channels, const int n_outputs,
+                         const index_t items, const int channels, const int n_rows,
                          const int kernel_y, const int kernel_x, const int dilation_y,
                          const int dilation_x, const int step_y, const int step_x,
                          const int phases_y, const int phases_x, const int columns, const int plane,
-                         const int out_rows, const int out_columns, const int rows_each,
-                         const int columns_each, const int strips_first, const int first_image) {
+                         const int out_rows, const int out_columns, const int spread_y,
+                         const int spread_x, const int rows_each, const int columns_each,
+                         const int strips_first, const int first_image) {
 #if AMX
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const int strips = (n_outputs + STRIP - 1) / STRIP,
+  const int strips = (n_rows + STRIP - 1) / STRIP,
             across = (out_columns + columns_each - 1) / columns_each,
             parts = (out_rows + rows_each - 1) / rows_each * across, each = strips * parts;
   const int at = (int)(item % each), strip = strips_first ? at % strips : at / parts,
             part = strips_first ? at / strips : at % parts;
   const int row = part / across * rows_each, column = part % across * columns_each,
-            output = strip * STRIP, outputs = min(STRIP, n_outputs - output),
+            first = strip * STRIP, n = min(STRIP, n_rows - first), spread = spread_y * spread_x,
             all = AMX_WHOLE(WORDS_OF(channels)), taps = kernel_y * kernel_x;
-  const index_t image = item / each, positions = (index_t)out_rows * out_columns;
+  const index_t image = item / each, positions = (index_t)out_rows * out_columns * spread;
   const patch p = {min(rows_each, out_rows - row), min(columns_each, out_columns - column),
                    columns};
   int offsets[MOST_TAPS];
   float sums[STRIP * PITCH];
   find_offsets(offsets, kernel_y, kernel_x, dilation_y, dilation_x, step_y, step_x, phases_x,
                all * plane, columns);
-  tiles t = {.a = weight + weight_offset + (index_t)output * all * taps,
+  tiles t = {.a = weight + weight_offset + (index_t)first * all * taps,
              .a_panel = ROWS * all * taps,
-             .panels = outputs > ROWS ? 2 : 1,
+             .panels = n > ROWS ? 2 : 1,
              .b_row = plane,
              .b = words + words_offset + image * phases_y * phases_x * all * plane + row * columns +
                   column,
@@ -179,19 +211,25 @@ __kernel void conv_tiles(__global const float *words, const long words_offset,
              .offsets = offsets};
   sum_columns(sums, &t, all / AMX_SIDE, (p.rows - 1) * columns + p.columns);
 #if ROUNDS_OUT
-  float room[MOST_COLUMNS + 16];
+  float room[SPREAD * MOST_COLUMNS + 16];
 #endif
-  for (int r = 0; r < outputs; r++) {
-    const index_t number =
-        ((first_image + image) * n_outputs + output + r) * positions + row * out_columns + column;
+  for (int r = 0; r < n; r += spread) {
+    const int output = (first + r) / spread;
+    const index_t number = ((first_image + image) * (n_rows / spread) + output) * positions +
+                           row * out_columns * spread + column;
+    const float shift = HAS_BIAS ? bias[bias_offset + output] : 0;
     out_row y = out + out_offset + number;
 #if ROUNDS_OUT
     float *made = room;
 #else
     __global float *made = y;
 #endif
-    join_rows_of(sums + r * PITCH, &p, HAS_BIAS ? bias[bias_offset + output + r] : 0, made);
-    FINISH(y, made, number, p.rows * p.columns);
+#if SPREAD > 1
+    spread_rows_of(sums + r * PITCH, &p, spread_y, spread_x, shift, made);
+#else
+    join_rows_of(sums + r * PITCH, &p, shift, made);
+#endif
+    FINISH(y, made, number, p.rows * p.columns * spread);
   }
 #endif
 }

@@ -20,6 +20,8 @@ typedef struct tiled {
   const node *n;
   const conv_form *f;
   amx_kind amx;
+  conv_dim y, x;                           /* of a transposed one, those that its product has */
+  int64_t outputs, spread;                 /* rows of the weight; of them, of an output */
   int64_t words, taps;                     /* of channels, in whole tiles; of the kernel */
   int64_t phases[2], rows, columns, plane; /* of the planes of words */
   int64_t strips, rows_each, columns_each; /* of outputs; of a work-item */
@@ -31,27 +33,35 @@ static int64_t image_words(const tiled *t) {
 
 /* What a work-item makes: several whole rows, or a part of one. */
 static void cut(const cl_recorder *s, tiled *t) {
-  const conv_form *f = t->f;
-  const int64_t rows = f->dims[1].out, columns = f->dims[2].out,
-                across = ceil_div(columns, MOST_COLUMNS),
+  const int64_t across = ceil_div(t->x.out, MOST_COLUMNS),
                 most = across > 1 ? 1 : max_i64(MOST_COLUMNS / t->columns, 1),
                 wanted = ceil_div(TASKS * (int64_t)recorder_traits(s)->compute_units,
-                                  f->images * t->strips),
-                down = min_i64(max_i64(ceil_div(rows, most), wanted), rows);
-  t->columns_each = ceil_div(columns, across);
-  t->rows_each = ceil_div(rows, down);
+                                  t->f->images * t->strips),
+                down = min_i64(max_i64(ceil_div(t->y.out, most), wanted), t->y.out);
+  t->columns_each = ceil_div(t->x.out, across);
+  t->rows_each = ceil_div(t->y.out, down);
+}
+
+static conv_dim product_dim(const conv_form *f, int i) {
+  const conv_dim *d = &f->dims[i];
+  return f->transposed ? (conv_dim){d->in, d->in, 1, 1, 0, 1, 1, 1} : *d;
 }
 
 static tiled plan(const cl_recorder *s, const node *n, const conv_form *f) {
-  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+  const int64_t spread = f->transposed ? f->dims[1].kernel * f->dims[2].kernel : 1;
   tiled t = {.n = n,
              .f = f,
-             .words = ceil_div(f->channels, 2 * AMX_ROWS) * AMX_ROWS,
-             .taps = y->kernel * x->kernel,
-             .phases = {conv_dim_phases(y), conv_dim_phases(x)},
-             .rows = conv_dim_phase_size(y),
-             .columns = conv_dim_phase_size(x),
-             .strips = ceil_div(f->outputs, STRIP)};
+             .y = product_dim(f, 1),
+             .x = product_dim(f, 2),
+             .outputs = f->outputs * spread,
+             .spread = spread,
+             .words = ceil_div(f->channels, 2 * AMX_ROWS) * AMX_ROWS};
+  t.taps = t.y.kernel * t.x.kernel;
+  t.phases[0] = conv_dim_phases(&t.y);
+  t.phases[1] = conv_dim_phases(&t.x);
+  t.rows = conv_dim_phase_size(&t.y);
+  t.columns = conv_dim_phase_size(&t.x);
+  t.strips = ceil_div(t.outputs, STRIP);
   t.plane = t.rows * t.columns;
   if (t.plane % SAME_SETS == 0) t.plane += AMX_ROWS;
   cut(s, &t);
@@ -59,22 +69,36 @@ static tiled plan(const cl_recorder *s, const node *n, const conv_form *f) {
 }
 
 static int64_t weight_words(const tiled *t) {
-  return ceil_div(t->f->outputs, AMX_ROWS) * AMX_ROWS * t->words * t->taps;
+  return ceil_div(t->outputs, AMX_ROWS) * AMX_ROWS * t->words * t->taps;
+}
+
+/* Whether a transposed one's outputs see one input each, and a strip has all of an input's. */
+static bool is_spread(const conv_form *f) {
+  bool apart = f->dims[2].in <= MOST_COLUMNS;
+  for (const conv_dim *d = f->dims + 1; d < f->dims + SPATIAL_DIMS; d++)
+    apart = apart && d->kernel == d->stride && d->padding == 0 && d->dilation == 1 &&
+            d->out == d->in * d->stride;
+  return apart && AMX_ROWS % (f->dims[1].kernel * f->dims[2].kernel) == 0;
+}
+
+static bool takes_sizes(const cl_recorder *s, const conv_form *f) {
+  const int64_t taps = f->dims[1].kernel * f->dims[2].kernel;
+  if (!conv_dim_is_absent(&f->dims[0]) || f->groups != 1 || f->channels < FEW_CHANNELS ||
+      taps < 1 || taps > MOST_TAPS || (f->transposed && !is_spread(f)) ||
+      tensor_numel(&f->out->t) == 0)
+    return false;
+  const tiled t = plan(s, NULL, f);
+  return image_words(&t) < INT32_MAX / 4 && weight_words(&t) < INT32_MAX / 4;
 }
 
 clave_status conv_tiles_usable(cl_recorder *s, const conv_form *f, bool *out) {
   const dtype w = f->weight->t.type;
-  const int64_t taps = f->dims[1].kernel * f->dims[2].kernel;
   amx_kind amx;
   *out = false;
-  if (!recorder_is_fast(s) || !recorder_traits(s)->is_cpu || f->transposed || f->groups != 1 ||
-      !conv_dim_is_absent(&f->dims[0]) || f->channels < FEW_CHANNELS || taps < 1 ||
-      taps > MOST_TAPS || f->x->t.type != DTYPE_F32 || f->out->t.type != DTYPE_F32 ||
-      (w != DTYPE_F32 && w != DTYPE_F16 && w != DTYPE_BF16) || f->weight->t.encoding.kind ||
-      !recorder_takes_form(s, f->weight) || tensor_numel(&f->out->t) == 0)
+  if (!recorder_is_fast(s) || !recorder_traits(s)->is_cpu || f->x->t.type != DTYPE_F32 ||
+      f->out->t.type != DTYPE_F32 || (w != DTYPE_F32 && w != DTYPE_F16 && w != DTYPE_BF16) ||
+      f->weight->t.encoding.kind || !recorder_takes_form(s, f->weight) || !takes_sizes(s, f))
     return NULL;
-  const tiled t = plan(s, NULL, f);
-  if (image_words(&t) > INT32_MAX / 4 || weight_words(&t) > INT32_MAX / 4) return NULL;
   TRY(recorder_amx(s, &amx));
   return amx ? recorder_has_pairs(s, out) : NULL;
 }
@@ -95,12 +119,14 @@ static void begin(launch *l, cl_recorder *s, const tiled *t) {
   launch_dtype(l, "W_TYPE", t->f->weight->t.type);
   launch_dtype(l, "X_TYPE", t->f->x->t.type);
   launch_dtype(l, "OUT_TYPE", t->f->out->t.type);
+  launch_define(l, "SPREAD", (int)t->spread);
   launch_define(l, "HAS_BIAS", t->f->bias != NULL);
 }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   const tiled *t = ctx;
-  const int64_t items = ceil_div(t->f->outputs, AMX_ROWS) * AMX_ROWS;
+  const bool turned = t->f->transposed;
+  const int64_t items = ceil_div(t->outputs, AMX_ROWS) * AMX_ROWS;
   launch l;
   launch_begin(&l, s, t->n);
   launch_pairs(&l, true);
@@ -110,15 +136,17 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                           .packed = scratch_arg(0),
                                           .items = items,
                                           .channels = t->f->channels,
-                                          .n_outputs = t->f->outputs,
-                                          .taps = t->taps});
+                                          .n_outputs = t->outputs,
+                                          .taps = t->taps,
+                                          .row_step = turned ? 1 : t->f->channels * t->taps,
+                                          .channel_step = turned ? t->outputs : t->taps});
   return launch_loops(&l, items, 1, t->words * t->taps);
 }
 
 static clave_status pack_weight(cl_recorder *s, const tiled *t, arg_buffer *weight) {
   const form_request f = {.x = t->f->weight,
                           .kind = FORM_CONV_PAIR_TILES,
-                          .size = {t->f->outputs, t->f->channels, t->taps},
+                          .size = {t->outputs, t->f->channels, t->taps},
                           .bytes = sizeof(float) * (size_t)weight_words(t),
                           .fill = fill_form,
                           .ctx = t};
@@ -130,7 +158,7 @@ static clave_status pack_weight(cl_recorder *s, const tiled *t, arg_buffer *weig
 
 static clave_status make_words(cl_recorder *s, const tiled *t, const bound_tensor *x,
                                int64_t images) {
-  const conv_dim *y = &t->f->dims[1], *c = &t->f->dims[2];
+  const conv_dim *y = &t->y, *c = &t->x;
   const int64_t items = images * t->phases[0] * t->rows * (t->words / SOME);
   launch l;
   begin(&l, s, t);
@@ -157,7 +185,7 @@ static clave_status make_words(cl_recorder *s, const tiled *t, const bound_tenso
 static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, int64_t first,
                              int64_t images) {
   const conv_form *f = t->f;
-  const conv_dim *y = &f->dims[1], *c = &f->dims[2];
+  const conv_dim *y = &t->y, *c = &t->x;
   const int64_t items =
       images * t->strips * ceil_div(y->out, t->rows_each) * ceil_div(c->out, t->columns_each);
   launch l;
@@ -168,7 +196,7 @@ static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, 
                                      .out = buffer_arg(f->out),
                                      .items = items,
                                      .channels = f->channels,
-                                     .n_outputs = f->outputs,
+                                     .n_rows = t->outputs,
                                      .kernel_y = y->kernel,
                                      .kernel_x = c->kernel,
                                      .dilation_y = y->dilation,
@@ -181,6 +209,8 @@ static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, 
                                      .plane = t->plane,
                                      .out_rows = y->out,
                                      .out_columns = c->out,
+                                     .spread_y = f->transposed ? f->dims[1].kernel : 1,
+                                     .spread_x = f->transposed ? f->dims[2].kernel : 1,
                                      .rows_each = t->rows_each,
                                      .columns_each = t->columns_each,
                                      .strips_first = image_words(t) > weight_words(t),

@@ -8,7 +8,8 @@
  * [panel of ROWS outputs][16 words][i][j][ROWS][16]. A work-item makes some rows of STRIP outputs,
  * or a part of one, of few words at a time, whose weights stay in the first-level cache.
  * A transposed convolution whose outputs see one input each is one with a kernel of one element,
- * and outputs for each place of its own kernel, SPREAD of them. */
+ * and outputs for each place of its own kernel, SPREAD of them. One of few channels, BY_ROWS, has a
+ * kernel of one element, too, and channels for all that an output sees (conv_tiles_row_words). */
 #define B_PACKED 1
 #include "common.h"
 #include "gemm_tile.h"
@@ -16,6 +17,9 @@
 #include "phase_row.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
+#endif
+#ifndef BY_ROWS
+#define BY_ROWS 0
 #endif
 #ifndef SPREAD
 #define SPREAD 1 /* outputs that see an input: a power of two, up to ROWS */
@@ -29,25 +33,33 @@
 #define STEPS 9 /* of k at a time */
 #define MOST_TAPS 64
 
-/* items: rows of panels, whose elements are row_step apart, those of their channels channel_step.
- */
+#if PAIRS
+/* Word i of an output's weight: of two channels at a tap, or BY_ROWS of two neighbours. */
+static inline float weight_word(const __global STORAGE(W_TYPE) * row, int i, int n, int kernel_x,
+                                index_t channel_step) {
+  if (!BY_ROWS) return i < WORDS_OF(n) ? WORD_AT(W_TYPE, row, i, channel_step, n) : 0;
+  const int each = WORDS_OF(kernel_x);
+  return i < n * each ? WORD_AT(W_TYPE, row + i / each * kernel_x, i % each, 1, kernel_x) : 0;
+}
+#endif
+
+/* items: rows of panels, whose elements are row_step apart, those of their n channels, or BY_ROWS
+ * rows, channel_step. all: words. */
 __kernel void conv_tiles_pack(const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                               __global float *packed, const long packed_offset, const index_t items,
-                              const int channels, const int n_outputs, const int taps,
-                              const index_t row_step, const index_t channel_step) {
+                              const int n, const int all, const int n_outputs, const int taps,
+                              const int kernel_x, const index_t row_step,
+                              const index_t channel_step) {
 #if PAIRS
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const int all = AMX_WHOLE(WORDS_OF(channels));
   const bool there = item < n_outputs;
-  weight += weight_offset + item * row_step;
+  weight += weight_offset + (there ? item * row_step : 0);
   packed += packed_offset + (item / ROWS * ROWS * all * taps + item % ROWS * AMX_SIDE);
   for (int first = 0; first < all; first += AMX_SIDE)
     for (int tap = 0; tap < taps; tap++, packed += ROWS * AMX_SIDE)
-      for (int i = 0; i < AMX_SIDE; i++) {
-        const bool has_word = there && first + i < WORDS_OF(channels);
-        packed[i] = has_word ? WORD_AT(W_TYPE, weight + tap, first + i, channel_step, channels) : 0;
-      }
+      for (int i = 0; i < AMX_SIDE; i++)
+        packed[i] = there ? weight_word(weight + tap, first + i, n, kernel_x, channel_step) : 0;
 #endif
 }
 
@@ -91,7 +103,66 @@ __kernel void conv_tiles_words(__global const STORAGE(X_TYPE) * x, const long x_
 #endif
 }
 
+#define CHUNK 128 /* outputs of a row at a time */
+
+/* The same BY_ROWS, of all that outputs see: a plane of words for each two neighbours of a row of
+ * the kernel. items: of images, rows of the kernel of all channels, and what fills the last tile,
+ * rows of outputs. step_x: 1 or 2. Of an odd number the last neighbour is 0: an infinity there
+ * would make no number of a weight of none. */
+__kernel void conv_tiles_row_words(__global const STORAGE(X_TYPE) * x, const long x_offset,
+                                   __global float *words, const long words_offset,
+                                   const index_t items, const int channels, const int all,
+                                   const int in_rows, const int in_columns, const int pad_y,
+                                   const int pad_x, const int step_y, const int step_x,
+                                   const int kernel_y, const int kernel_x, const int dilation_y,
+                                   const int rows, const int columns, const int plane) {
+#if PAIRS
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const int each = WORDS_OF(kernel_x), parts = (all + each - 1) / each, row = (int)(item % rows),
+            part = (int)(item / rows % parts), channel = part / kernel_y,
+            y = row * step_y + part % kernel_y * dilation_y - pad_y;
+  const index_t image = item / rows / parts;
+  const bool inside = channel < channels && y >= 0 && y < in_rows;
+  x += x_offset + ((image * channels + channel) * in_rows + y) * (index_t)in_columns;
+  words += words_offset + (image * all + part * each) * plane + row * columns;
+  float in[2 * CHUNK + MOST_TAPS + 32], made[CHUNK + MOST_TAPS + 16];
+  for (int first = 0; first < columns; first += CHUNK) {
+    const int n = min(CHUNK, columns - first), from = first * step_x - pad_x,
+              span = (n - 1) * step_x + kernel_x;
+    const int begin = inside ? min(max(-from, 0), span) : span,
+              end = inside ? max(min(in_columns - from, span), begin) : span;
+    for (int i = 0; i < begin; i++) in[i] = 0;
+    for (int i = begin; i < end; i++) in[i] = LOADF(X_TYPE, x, from + i);
+    for (int i = end; i < span + 32; i++) in[i] = 0;
+    if (step_x == 2)
+      for (int i = 0; i < n + each; i += 8)
+        vstore8(as_float8(round_pairs(vload16(0, in + 2 * i))), 0, made + i);
+    else
+      for (int i = 0; i < n + 2 * each; i += 16)
+        vstore16(join_rows(vload16(0, in + i), vload16(0, in + i + 1)), 0, made + i);
+    for (int j = 0; j < min(each, all - part * each); j++) {
+      const uint mask = 2 * j + 1 < kernel_x ? 0xffffffffu : 0xffffu;
+      for (int i = 0; i < n; i++)
+        words[j * plane + first + i] = as_float(as_uint(made[i + 2 / step_x * j]) & mask);
+    }
+  }
+#endif
+}
+
 #if AMX
+/* A work-item's image, strip of outputs, and part of their rows and columns. */
+typedef struct share {
+  index_t image;
+  int strip, down, across;
+} share;
+static inline share share_of(index_t item, int strips, int down, int across, int strips_first) {
+  const int parts = down * across, at = (int)(item % (strips * parts)),
+            part = strips_first ? at / strips : at % parts;
+  return (share){item / (strips * parts), strips_first ? at % strips : at / parts, part / across,
+                 part % across};
+}
+
 /* Where a work-item's outputs lie: of `rows` rows `columns`, whose sums are row_step apart. */
 typedef struct patch {
   int rows, columns, row_step;
@@ -168,33 +239,31 @@ static inline void sum_columns(float *sums, tiles *t, int blocks, int n) {
 }
 #endif
 
-/* items: images, of which words has those from first_image of out on, strips and parts of outputs,
- * the strips of a part (strips_first) or the parts of a strip side by side. plane, columns: words
- * of a plane, and of a row of it. spread_y, spread_x: 1, or of a transposed convolution, whose
- * kernel has one tap then, outputs that see an input. n_rows: of the weight. */
+/* all: words. items: images, of which words has those from first_image of out on, strips and parts
+ * of outputs, the strips of a part (strips_first) or the parts of a strip side by side. plane,
+ * columns: words of a plane, and of a row of it. spread_y, spread_x: 1, or of a transposed
+ * convolution, whose kernel has one tap then, outputs that see an input. n_rows: of the weight. */
 __kernel void conv_tiles(__global const float *words, const long words_offset,
                          __global const float *weight, const long weight_offset,
                          __global const float *bias, const long bias_offset,
                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                         const index_t items, const int channels, const int n_rows,
-                         const int kernel_y, const int kernel_x, const int dilation_y,
-                         const int dilation_x, const int step_y, const int step_x,
-                         const int phases_y, const int phases_x, const int columns, const int plane,
-                         const int out_rows, const int out_columns, const int spread_y,
-                         const int spread_x, const int rows_each, const int columns_each,
-                         const int strips_first, const int first_image) {
+                         const index_t items, const int all, const int n_rows, const int kernel_y,
+                         const int kernel_x, const int dilation_y, const int dilation_x,
+                         const int step_y, const int step_x, const int phases_y, const int phases_x,
+                         const int columns, const int plane, const int out_rows,
+                         const int out_columns, const int spread_y, const int spread_x,
+                         const int rows_each, const int columns_each, const int strips_first,
+                         const int first_image) {
 #if AMX
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const int strips = (n_rows + STRIP - 1) / STRIP,
-            across = (out_columns + columns_each - 1) / columns_each,
-            parts = (out_rows + rows_each - 1) / rows_each * across, each = strips * parts;
-  const int at = (int)(item % each), strip = strips_first ? at % strips : at / parts,
-            part = strips_first ? at / strips : at % parts;
-  const int row = part / across * rows_each, column = part % across * columns_each,
-            first = strip * STRIP, n = min(STRIP, n_rows - first), spread = spread_y * spread_x,
-            all = AMX_WHOLE(WORDS_OF(channels)), taps = kernel_y * kernel_x;
-  const index_t image = item / each, positions = (index_t)out_rows * out_columns * spread;
+  const share m =
+      share_of(item, (n_rows + STRIP - 1) / STRIP, (out_rows + rows_each - 1) / rows_each,
+               (out_columns + columns_each - 1) / columns_each, strips_first);
+  const int row = m.down * rows_each, column = m.across * columns_each, first = m.strip * STRIP,
+            n = min(STRIP, n_rows - first), spread = spread_y * spread_x,
+            taps = kernel_y * kernel_x;
+  const index_t positions = (index_t)out_rows * out_columns * spread;
   const patch p = {min(rows_each, out_rows - row), min(columns_each, out_columns - column),
                    columns};
   int offsets[MOST_TAPS];
@@ -205,8 +274,8 @@ __kernel void conv_tiles(__global const float *words, const long words_offset,
              .a_panel = ROWS * all * taps,
              .panels = n > ROWS ? 2 : 1,
              .b_row = plane,
-             .b = words + words_offset + image * phases_y * phases_x * all * plane + row * columns +
-                  column,
+             .b = words + words_offset + m.image * phases_y * phases_x * all * plane +
+                  row * columns + column,
              .taps = taps,
              .offsets = offsets};
   sum_columns(sums, &t, all / AMX_SIDE, (p.rows - 1) * columns + p.columns);
@@ -215,7 +284,7 @@ __kernel void conv_tiles(__global const float *words, const long words_offset,
 #endif
   for (int r = 0; r < n; r += spread) {
     const int output = (first + r) / spread;
-    const index_t number = ((first_image + image) * (n_rows / spread) + output) * positions +
+    const index_t number = ((first_image + m.image) * (n_rows / spread) + output) * positions +
                            row * out_columns * spread + column;
     const float shift = HAS_BIAS ? bias[bias_offset + output] : 0;
     out_row y = out + out_offset + number;

@@ -169,7 +169,7 @@ static int variant_by_rule(const conv_choice *c) {
   const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
                        CONV_DEPTHWISE,
                        c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
-                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES,
+                       conv_lanes_suit(f) && !c->v->has_tiles ? CONV_LANES : CONV_PLANES,
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};

@@ -9,7 +9,8 @@
 /* As in the kernel. */
 enum { STRIP = 2 * AMX_ROWS, MOST_COLUMNS = 256, SOME = 16, MOST_TAPS = 64 };
 enum {
-  FEW_CHANNELS = 12,    /* of fewer most of a tile would be zeros */
+  FEW_CHANNELS = 12,
+  SMALL_PLANE = 64,     /* positions that others take no faster */
   TASKS = 4,            /* of a core, at least, so that all end at about the same time */
   COPY_BYTES = 4 << 20, /* of images that are copied at once */
   SAME_SETS = 1024,     /* words from a row of a tile to the next whose lines displace each other */
@@ -20,6 +21,7 @@ typedef struct tiled {
   const node *n;
   const conv_form *f;
   amx_kind amx;
+  bool by_rows;                            /* words are of two neighbours of a row */
   conv_dim y, x;                           /* of a transposed one, those that its product has */
   int64_t outputs, spread;                 /* rows of the weight; of them, of an output */
   int64_t words, taps;                     /* of channels, in whole tiles; of the kernel */
@@ -42,9 +44,24 @@ static void cut(const cl_recorder *s, tiled *t) {
   t->rows_each = ceil_div(t->y.out, down);
 }
 
+/* Few channels, of which most of a tile would be zeros. */
+static bool is_by_rows(const conv_form *f) {
+  return !f->transposed && f->channels < FEW_CHANNELS && f->dims[2].kernel > 1 &&
+         f->dims[2].stride <= 2 && f->dims[2].dilation == 1;
+}
+
 static conv_dim product_dim(const conv_form *f, int i) {
   const conv_dim *d = &f->dims[i];
-  return f->transposed ? (conv_dim){d->in, d->in, 1, 1, 0, 1, 1, 1} : *d;
+  const int64_t size = f->transposed ? d->in : d->out;
+  return f->transposed || is_by_rows(f) ? (conv_dim){size, size, 1, 1, 0, 1, 1, 1} : *d;
+}
+
+/* In whole tiles. */
+static int64_t words_of(const conv_form *f) {
+  const int64_t words = is_by_rows(f)
+                            ? f->channels * f->dims[1].kernel * ceil_div(f->dims[2].kernel, 2)
+                            : ceil_div(f->channels, 2);
+  return ceil_div(words, AMX_ROWS) * AMX_ROWS;
 }
 
 static tiled plan(const cl_recorder *s, const node *n, const conv_form *f) {
@@ -55,7 +72,8 @@ static tiled plan(const cl_recorder *s, const node *n, const conv_form *f) {
              .x = product_dim(f, 2),
              .outputs = f->outputs * spread,
              .spread = spread,
-             .words = ceil_div(f->channels, 2 * AMX_ROWS) * AMX_ROWS};
+             .by_rows = is_by_rows(f),
+             .words = words_of(f)};
   t.taps = t.y.kernel * t.x.kernel;
   t.phases[0] = conv_dim_phases(&t.y);
   t.phases[1] = conv_dim_phases(&t.x);
@@ -83,8 +101,9 @@ static bool is_spread(const conv_form *f) {
 
 static bool takes_sizes(const cl_recorder *s, const conv_form *f) {
   const int64_t taps = f->dims[1].kernel * f->dims[2].kernel;
-  if (!conv_dim_is_absent(&f->dims[0]) || f->groups != 1 || f->channels < FEW_CHANNELS ||
-      taps < 1 || taps > MOST_TAPS || (f->transposed && !is_spread(f)) ||
+  if (!conv_dim_is_absent(&f->dims[0]) || f->groups != 1 || f->channels == 1 ||
+      f->channels * taps < LEAST_ROUNDED_K || taps > MOST_TAPS ||
+      (f->transposed && !is_spread(f)) || (f->channels < FEW_CHANNELS && !is_by_rows(f)) ||
       tensor_numel(&f->out->t) == 0)
     return false;
   const tiled t = plan(s, NULL, f);
@@ -104,6 +123,7 @@ clave_status conv_tiles_usable(cl_recorder *s, const conv_form *f, bool *out) {
 }
 
 bool conv_tiles_suit(const conv_form *f) {
+  if (f->dims[1].out * f->dims[2].out < SMALL_PLANE) return true;
   for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
     if (d->stride > 1 || d->kernel > 1) return true;
   return false;
@@ -119,26 +139,33 @@ static void begin(launch *l, cl_recorder *s, const tiled *t) {
   launch_dtype(l, "W_TYPE", t->f->weight->t.type);
   launch_dtype(l, "X_TYPE", t->f->x->t.type);
   launch_dtype(l, "OUT_TYPE", t->f->out->t.type);
+  launch_define(l, "BY_ROWS", t->by_rows);
   launch_define(l, "SPREAD", (int)t->spread);
   launch_define(l, "HAS_BIAS", t->f->bias != NULL);
 }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
   const tiled *t = ctx;
-  const bool turned = t->f->transposed;
+  const conv_form *f = t->f;
+  const bool turned = f->transposed;
+  const int64_t kernel_x = f->dims[2].kernel, row_step = f->channels * f->dims[1].kernel * kernel_x,
+                rows = t->by_rows ? row_step / kernel_x : f->channels;
   const int64_t items = ceil_div(t->outputs, AMX_ROWS) * AMX_ROWS;
   launch l;
   launch_begin(&l, s, t->n);
   launch_pairs(&l, true);
   launch_define(&l, "AMX", (int)t->amx);
   launch_dtype(&l, "W_TYPE", t->f->weight->t.type);
+  launch_define(&l, "BY_ROWS", t->by_rows);
   launch_args(&l, &(conv_tiles_pack_args){.weight = buffer_arg(t->f->weight),
                                           .packed = scratch_arg(0),
                                           .items = items,
-                                          .channels = t->f->channels,
+                                          .n = rows,
+                                          .all = t->words,
                                           .n_outputs = t->outputs,
                                           .taps = t->taps,
-                                          .row_step = turned ? 1 : t->f->channels * t->taps,
+                                          .kernel_x = kernel_x,
+                                          .row_step = turned ? 1 : row_step,
                                           .channel_step = turned ? t->outputs : t->taps});
   return launch_loops(&l, items, 1, t->words * t->taps);
 }
@@ -146,7 +173,7 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
 static clave_status pack_weight(cl_recorder *s, const tiled *t, arg_buffer *weight) {
   const form_request f = {.x = t->f->weight,
                           .kind = FORM_CONV_PAIR_TILES,
-                          .size = {t->outputs, t->f->channels, t->taps},
+                          .size = {t->outputs, t->by_rows ? t->f->dims[2].kernel : 0, t->taps},
                           .bytes = sizeof(float) * (size_t)weight_words(t),
                           .fill = fill_form,
                           .ctx = t};
@@ -181,6 +208,32 @@ static clave_status make_words(cl_recorder *s, const tiled *t, const bound_tenso
   return launch_loops(&l, items, 1, SOME * t->columns * t->phases[1]);
 }
 
+static clave_status make_row_words(cl_recorder *s, const tiled *t, const bound_tensor *x,
+                                   int64_t images) {
+  const conv_dim *y = &t->f->dims[1], *c = &t->f->dims[2];
+  const int64_t parts = ceil_div(t->words, ceil_div(c->kernel, 2)), items = images * parts * y->out;
+  launch l;
+  begin(&l, s, t);
+  launch_args(&l, &(conv_tiles_row_words_args){.x = buffer_arg(x),
+                                               .words = scratch_arg(0),
+                                               .items = items,
+                                               .channels = t->f->channels,
+                                               .all = t->words,
+                                               .in_rows = y->in,
+                                               .in_columns = c->in,
+                                               .pad_y = y->padding,
+                                               .pad_x = c->padding,
+                                               .step_y = y->stride,
+                                               .step_x = c->stride,
+                                               .kernel_y = y->kernel,
+                                               .kernel_x = c->kernel,
+                                               .dilation_y = y->dilation,
+                                               .rows = t->rows,
+                                               .columns = t->columns,
+                                               .plane = t->plane});
+  return launch_loops(&l, items, 1, c->out * ceil_div(c->kernel, 2));
+}
+
 /* Images [first, first + images), of which x has the words. */
 static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, int64_t first,
                              int64_t images) {
@@ -195,7 +248,7 @@ static clave_status multiply(cl_recorder *s, const tiled *t, arg_buffer weight, 
                                      .bias = optional_arg(f->bias),
                                      .out = buffer_arg(f->out),
                                      .items = items,
-                                     .channels = f->channels,
+                                     .all = t->words,
                                      .n_rows = t->outputs,
                                      .kernel_y = y->kernel,
                                      .kernel_x = c->kernel,
@@ -231,7 +284,7 @@ clave_status conv_tiles(cl_recorder *s, const node *n, const conv_form *f) {
   for (int64_t first = 0; first < f->images; first += images) {
     const int64_t some = min_i64(images, f->images - first);
     const bound_tensor x = take_images(f->x, first, some);
-    TRY(make_words(s, &t, &x, some));
+    TRY((t.by_rows ? make_row_words : make_words)(s, &t, &x, some));
     TRY(multiply(s, &t, weight, first, some));
   }
   return NULL;

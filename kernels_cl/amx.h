@@ -20,7 +20,7 @@
 #if AMX
 /* One or two panels of a, a_panel apart, each a tile of 16 words after the other, and of b rows of
  * 32 words, b_row apart, or of their first 16. next: what is read later, asked for meanwhile,
- * `lines` of 16 floats with each step of 16 words; or 0 and none. taps: each 16 rows of b are
+ * `lines` of 16 floats with each step of 16 words, of taps in both panels; or 0 and none. taps: each 16 rows of b are
  * multiplied at so many places, `offsets` from where they are, by as many tiles of a; or 0, where
  * they are alone. */
 typedef struct tiles {
@@ -114,7 +114,10 @@ static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPAC
   }
   for (int i = 0; i < steps; i++, b += AMX_SIDE * t->b_row)
     for (int tap = 0; tap == 0 || tap < t->taps; tap++, a += AMX_SIDE * AMX_SIDE) {
-      for (int l = 0; l < t->lines; l++, next += AMX_SIDE) ASK_FOR(next);
+      for (int l = 0; l < t->lines; l++, next += AMX_SIDE) {
+        ASK_FOR(next);
+        if (t->taps && t->panels > 1) ASK_FOR(next + t->a_panel);
+      }
       multiply_step(t, a, t->taps ? b + t->offsets[tap] : b);
     }
   store_sums_of(t, sums, pitch);

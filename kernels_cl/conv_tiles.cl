@@ -32,6 +32,7 @@
 #define PITCH (MOST_COLUMNS + 16)
 #define STEPS 9 /* of k at a time */
 #define MOST_TAPS 64
+#define AHEAD 4 /* steps that weights are asked for ahead of their use */
 
 #if PAIRS
 /* Word i of an output's weight: of two channels at a tap, or BY_ROWS of two neighbours. */
@@ -231,6 +232,8 @@ static inline void sum_columns(float *sums, tiles *t, int blocks, int n) {
     t->a = a + (index_t)block * t->taps * ROWS * AMX_SIDE;
     for (int at = 0; at < n; at += 2 * AMX_SIDE) {
       t->is_half = n - at <= AMX_SIDE;
+      t->lines = at == 0 ? ROWS : 0;
+      t->next = t->a + AHEAD * ROWS * AMX_SIDE;
       t->b = b + block * AMX_SIDE * t->b_row + at;
       multiply_tiles(t, min(some, blocks - block) * AMX_SIDE, sums + at, PITCH, block == 0);
     }

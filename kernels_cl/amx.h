@@ -20,9 +20,9 @@
 #if AMX
 /* One or two panels of a, a_panel apart, each a tile of 16 words after the other, and of b rows of
  * 32 words, b_row apart, or of their first 16. next: what is read later, asked for meanwhile,
- * `lines` of 16 floats with each step of 16 words, of taps in both panels; or 0 and none. taps: each 16 rows of b are
- * multiplied at so many places, `offsets` from where they are, by as many tiles of a; or 0, where
- * they are alone. */
+ * `lines` of 16 floats with each step of 16 words, of taps in both panels; or 0 and none. taps:
+ * each 16 rows of b are multiplied at so many places, `offsets` from where they are, by as many
+ * tiles of a; or 0, where they are alone. */
 typedef struct tiles {
   const __global float *a;
   index_t a_panel;

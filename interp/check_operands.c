@@ -351,6 +351,7 @@ typedef struct rounding_op {
     ir_matmul matmul;
     ir_grouped_matmul grouped;
     ir_conv conv;
+    ir_conv_transpose conv_transpose;
   } op;
   uint32_t *a, *b;
 } rounding_op;
@@ -360,6 +361,10 @@ static void copy_op(const ir_instruction *ins, rounding_op *to) {
     to->op.conv = *(const ir_conv *)ins->op;
     to->a = &to->op.conv.x;
     to->b = &to->op.conv.weight;
+  } else if (ins->op_type == IR_OP_CONV_TRANSPOSE) {
+    to->op.conv_transpose = *(const ir_conv_transpose *)ins->op;
+    to->a = &to->op.conv_transpose.x;
+    to->b = &to->op.conv_transpose.weight;
   } else if (ins->op_type == IR_OP_GROUPED_MATMUL) {
     to->op.grouped = *(const ir_grouped_matmul *)ins->op;
     to->a = &to->op.grouped.a;

@@ -19,14 +19,19 @@
 
 #if AMX
 /* One or two panels of a, a_panel apart, each a tile of 16 words after the other, and of b rows of
- * 32 words, b_row apart. next: what is read later, asked for meanwhile, `lines` of 16 floats with
- * each step of 16 words; or 0 and none. */
+ * 32 words, b_row apart, or of their first 16. next: what is read later, asked for meanwhile,
+ * `lines` of 16 floats with each step of 16 words, of taps in both panels; or 0 and none. taps:
+ * each 16 rows of b are multiplied at so many places, `offsets` from where they are, by as many
+ * tiles of a; or 0, where they are alone. */
 typedef struct tiles {
   const __global float *a;
   index_t a_panel;
   int panels, b_row, lines;
   B_SPACE const float *b;
   const __global float *next;
+  bool is_half;
+  int taps;
+  const int *offsets;
 } tiles;
 #endif
 
@@ -63,11 +68,40 @@ static inline void amx_end(void) { __asm__ volatile("tilerelease" : : : "memory"
 #define TILE_MULTIPLY(c, a, b) \
   __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
 
-/* sums = the products of `steps` tiles of each from word `from` on, of which the last may have
- * fewer words, as configured; on top of what they were unless `first`. */
+static inline void load_sums(const tiles *t, SUMS_SPACE float *sums, int pitch) {
+  SUMS_SPACE float *below = sums + AMX_SIDE * pitch;
+  TILE_LOAD(0, sums, 4 * pitch);
+  if (!t->is_half) TILE_LOAD(1, sums + AMX_SIDE, 4 * pitch);
+  if (t->panels == 1) return;
+  TILE_LOAD(2, below, 4 * pitch);
+  if (!t->is_half) TILE_LOAD(3, below + AMX_SIDE, 4 * pitch);
+}
+
+static inline void store_sums_of(const tiles *t, SUMS_SPACE float *sums, int pitch) {
+  SUMS_SPACE float *below = sums + AMX_SIDE * pitch;
+  TILE_STORE(0, sums, 4 * pitch);
+  if (!t->is_half) TILE_STORE(1, sums + AMX_SIDE, 4 * pitch);
+  if (t->panels == 1) return;
+  TILE_STORE(2, below, 4 * pitch);
+  if (!t->is_half) TILE_STORE(3, below + AMX_SIDE, 4 * pitch);
+}
+
+static inline void multiply_step(const tiles *t, const __global float *a, B_SPACE const float *b) {
+  TILE_LOAD(6, b, 4 * t->b_row);
+  TILE_LOAD(4, a, 4 * AMX_SIDE);
+  if (!t->is_half) TILE_LOAD(7, b + AMX_SIDE, 4 * t->b_row);
+  TILE_MULTIPLY(0, 4, 6);
+  if (!t->is_half) TILE_MULTIPLY(1, 4, 7);
+  if (t->panels == 1) return;
+  TILE_LOAD(5, a + t->a_panel, 4 * AMX_SIDE);
+  TILE_MULTIPLY(2, 5, 6);
+  if (!t->is_half) TILE_MULTIPLY(3, 5, 7);
+}
+
+/* sums = the products of `steps` times 16 rows of b from word `from` on, of which the last may be
+ * fewer, as configured; on top of what they were unless `first`. */
 static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPACE float *sums,
                                   int pitch, bool first) {
-  SUMS_SPACE float *below = sums + AMX_SIDE * pitch;
   const __global float *a = t->a + from * AMX_SIDE, *next = t->next;
   B_SPACE const float *b = t->b + from * t->b_row;
   if (first) {
@@ -76,27 +110,17 @@ static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPAC
     TILE_ZERO(2);
     TILE_ZERO(3);
   } else {
-    TILE_LOAD(0, sums, 4 * pitch);
-    TILE_LOAD(1, sums + AMX_SIDE, 4 * pitch);
-    if (t->panels > 1) TILE_LOAD(2, below, 4 * pitch);
-    if (t->panels > 1) TILE_LOAD(3, below + AMX_SIDE, 4 * pitch);
+    load_sums(t, sums, pitch);
   }
-  for (int i = 0; i < steps; i++, a += AMX_SIDE * AMX_SIDE, b += AMX_SIDE * t->b_row) {
-    TILE_LOAD(6, b, 4 * t->b_row);
-    TILE_LOAD(4, a, 4 * AMX_SIDE);
-    TILE_LOAD(7, b + AMX_SIDE, 4 * t->b_row);
-    for (int l = 0; l < t->lines; l++, next += AMX_SIDE) ASK_FOR(next);
-    TILE_MULTIPLY(0, 4, 6);
-    TILE_MULTIPLY(1, 4, 7);
-    if (t->panels == 1) continue;
-    TILE_LOAD(5, a + t->a_panel, 4 * AMX_SIDE);
-    TILE_MULTIPLY(2, 5, 6);
-    TILE_MULTIPLY(3, 5, 7);
-  }
-  TILE_STORE(0, sums, 4 * pitch);
-  TILE_STORE(1, sums + AMX_SIDE, 4 * pitch);
-  if (t->panels > 1) TILE_STORE(2, below, 4 * pitch);
-  if (t->panels > 1) TILE_STORE(3, below + AMX_SIDE, 4 * pitch);
+  for (int i = 0; i < steps; i++, b += AMX_SIDE * t->b_row)
+    for (int tap = 0; tap == 0 || tap < t->taps; tap++, a += AMX_SIDE * AMX_SIDE) {
+      for (int l = 0; l < t->lines; l++, next += AMX_SIDE) {
+        ASK_FOR(next);
+        if (t->taps && t->panels > 1) ASK_FOR(next + t->a_panel);
+      }
+      multiply_step(t, a, t->taps ? b + t->offsets[tap] : b);
+    }
+  store_sums_of(t, sums, pitch);
 }
 #else
 static inline void amx_begin(void) {}
@@ -105,7 +129,8 @@ static inline void amx_end(void) {}
 
 #if AMX
 /* sums (16 rows of each panel, 32), rows `pitch` apart, = the panels by `words` rows of b, on top
- * of what they were unless `first`. What a's tiles have beyond the words is not read. */
+ * of what they were unless `first`. What a's tiles have beyond the words is not read; of taps all
+ * words are. */
 static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *sums, int pitch,
                                   bool first) {
 #if AMX == AMX_ASM
@@ -118,11 +143,15 @@ static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *s
 #else
   for (int r = 0; r < t->panels * AMX_SIDE; r++) {
     const __global float *row = t->a + r / AMX_SIDE * t->a_panel + r % AMX_SIDE * AMX_SIDE;
-    for (int j = 0; j < 2 * AMX_SIDE; j++) {
+    for (int j = 0; j < (t->is_half ? 1 : 2) * AMX_SIDE; j++) {
       float sum = first ? 0 : sums[r * pitch + j];
-      for (int i = 0; i < words; i++) {
-        const uint x = as_uint(row[i / AMX_SIDE * AMX_SIDE * AMX_SIDE + i % AMX_SIDE]),
-                   y = as_uint(t->b[i * t->b_row + j]);
+      const int taps = max(t->taps, 1), last = (words + AMX_SIDE - 1) / AMX_SIDE * taps * AMX_SIDE;
+      for (int k = 0; k < last; k++) {
+        const int step = k / AMX_SIDE, i = step / taps * AMX_SIDE + k % AMX_SIDE;
+        if (i >= words) continue;
+        const int at = i * t->b_row + j + (t->taps ? t->offsets[step % taps] : 0);
+        const uint x = as_uint(row[step * AMX_SIDE * AMX_SIDE + k % AMX_SIDE]),
+                   y = as_uint(t->b[at]);
         sum = fma(as_float(x << 16), as_float(y << 16), sum);
         sum = fma(as_float(x & 0xffff0000u), as_float(y & 0xffff0000u), sum);
       }

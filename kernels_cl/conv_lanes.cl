@@ -160,37 +160,6 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
 
 #define SOME 16 /* words of a work-item */
 
-#if PAIRS
-/* Words [k, stop) of two rows, of which there is the second or not, `step` elements apart, the last
- * of them with `there` elements from itself on. */
-static inline void join_elements(x_row even, x_row odd, int has_odd, int step, int k, int stop,
-                                 index_t there, __global float *to) {
-  const bool fits = step == 1 && stop - k >= 16;
-  if (!has_odd) odd = even;
-  for (; k < stop; k += 16) {
-    const int n = min(16, stop - k), at = fits ? min(k, stop - 16) : k;
-    float16 made;
-    if (fits || (step == 1 && there - k >= 16)) {
-      made = load_words(even + at, odd + at, has_odd);
-    } else if (step == 2 && there - 2 * k >= 32) {
-      made = load_second_words(even + 2 * k, odd + 2 * k, has_odd);
-    } else {
-      float some[2][16] = {{0}};
-      for (int l = 0; l < n; l++) some[0][l] = LOADF(X_TYPE, even, (k + l) * step);
-      for (int l = 0; l < n; l++) some[1][l] = LOADF(X_TYPE, odd, (k + l) * step);
-      made = join_rows(vload16(0, some[0]), has_odd ? vload16(0, some[1]) : (float16)0);
-    }
-    if (fits) {
-      vstore16(made, 0, to + at);
-    } else {
-      float some[16];
-      vstore16(made, 0, some);
-      for (int l = 0; l < n; l++) to[k + l] = some[l];
-    }
-  }
-}
-#endif
-
 /* Words of x (images, channels, in_rows, in_columns) with the padding around it, of each step-th
  * row and column: (images, rows, words, columns). items: parts of rows. */
 __kernel void conv_lanes_words(__global const STORAGE(X_TYPE) * x, const long x_offset,

@@ -2,13 +2,11 @@
  * their slices, are taken in tiles whose padded copies fit a cache. */
 #include "ops/conv.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "backend/opencl/conv_dots.h"
 #include "backend/opencl/conv_groups.h"
+#include "backend/opencl/conv_key.h"
 #include "backend/opencl/conv_lanes.h"
+#include "backend/opencl/conv_tiles.h"
 #include "backend/opencl/conv_weight.h"
 #include "backend/opencl/depthwise.h"
 #include "backend/opencl/families.h"
@@ -33,6 +31,7 @@ typedef struct convolution {
   bool takes_dots, has_dots; /* conv_dots_usable */
   bool takes_pairs;          /* pointwise_takes_pairs */
   bool lanes_take_pairs;     /* conv_lanes_takes_pairs */
+  bool has_tiles;            /* conv_tiles_usable */
   bool depthwise_integer;    /* depthwise_integer_usable */
   dtype compute;             /* what launch_compute makes the kernel's numbers of */
   dtype weight_type;         /* of what the kernel reads */
@@ -106,39 +105,10 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
 
 /* ---------------------------------------------------------------- variants */
 
-/* Sizes of the three dimensions, a field of conv_dim. */
-static void add_sizes(tuning_key *k, const char *name, const conv_form *f, size_t field) {
-  char value[80];
-  int64_t n[3];
-  for (int i = 0; i < 3; i++) memcpy(&n[i], (const char *)&f->dims[i] + field, sizeof n[i]);
-  (void)snprintf(value, sizeof value, "%" PRId64 "x%" PRId64 "x%" PRId64, n[0], n[1], n[2]);
-  tuning_key_text(k, name, value);
-}
-
-static tuning_key conv_key(const cl_recorder *s, const convolution *v) {
-  const conv_form *f = &v->f;
-  tuning_key k = recorder_key(s);
-  if (!k.is_wanted) return k;
-  tuning_key_text(&k, f->transposed ? "transposed" : "x", dtype_name(f->x->t.type));
-  tuning_key_text(&k, "weight", dtype_name(f->weight->t.type));
-  tuning_key_encoding(&k, "encoding", &f->weight->t.encoding);
-  tuning_key_int(&k, "images", f->images);
-  tuning_key_int(&k, "groups", f->groups);
-  tuning_key_int(&k, "channels", f->channels);
-  tuning_key_int(&k, "outputs", f->outputs);
-  add_sizes(&k, "in", f, offsetof(conv_dim, in));
-  add_sizes(&k, "out", f, offsetof(conv_dim, out));
-  add_sizes(&k, "kernel", f, offsetof(conv_dim, kernel));
-  add_sizes(&k, "stride", f, offsetof(conv_dim, stride));
-  add_sizes(&k, "dilation", f, offsetof(conv_dim, dilation));
-  tuning_key_int(&k, "constant", f->weight->is_constant);
-  return k;
-}
-
 /* A product of matrices, where a convolution is one, or tiles of sums; direct: by rule. dots: of
  * integers, by conv_dots.c. planes: a product where they lie. lanes: with outputs in lanes;
- * depthwise lanes: with planes in lanes, dots: of integers. groups: of work-items. By Winograd's
- * method `outputs` is the side of its tiles. */
+ * depthwise lanes: with planes in lanes, dots: of integers. tiles: of pairs, by AMX. groups: of
+ * work-items. By Winograd's method `outputs` is the side of its tiles. */
 static const struct conv_variant {
   const char *name;
   int outputs, vectors, width;
@@ -150,7 +120,8 @@ static const struct conv_variant {
     {"direct 4x4x1", 4, 4, 1},   {"direct 4x2x1", 4, 2, 1},    {"direct 4x1x1", 4, 1, 1},
     {"depthwise", 0, 0, 0},      {"winograd 2", 2, 0, 0},      {"winograd 4", 4, 0, 0},
     {"dots", 0, 0, 0},           {"planes", 0, 0, 0},          {"lanes", 0, 0, 0},
-    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}, {"depthwise dots", 0, 0, 0}};
+    {"groups", 0, 0, 0},         {"depthwise lanes", 0, 0, 0}, {"depthwise dots", 0, 0, 0},
+    {"tiles", 0, 0, 0}};
 enum {
   CONV_PRODUCT,
   CONV_DIRECT,
@@ -162,10 +133,10 @@ enum {
   CONV_LANES,
   CONV_GROUPS,
   CONV_DEPTHWISE_LANES,
-  CONV_DEPTHWISE_DOTS
+  CONV_DEPTHWISE_DOTS,
+  CONV_TILES
 };
-_Static_assert(CONV_DEPTHWISE_DOTS + 1 == sizeof conv_variants / sizeof *conv_variants,
-               "rows and names");
+_Static_assert(CONV_TILES + 1 == sizeof conv_variants / sizeof *conv_variants, "rows and names");
 
 typedef struct conv_choice {
   cl_recorder *s;
@@ -184,6 +155,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE_LANES) return depthwise_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE_DOTS) return c->v->depthwise_integer;
+  if (i == CONV_TILES) return c->v->has_tiles;
   if (i >= CONV_WINOGRAD_2) return winograd_usable(c->s, &c->v->f, t->outputs);
   bool scalar = c->v->width == 1;
   return (t->width == 1) == scalar && t->outputs <= c->v->f.outputs &&
@@ -197,12 +169,13 @@ static int variant_by_rule(const conv_choice *c) {
   const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
                        CONV_DEPTHWISE,
                        c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
-                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES,
+                       conv_lanes_suit(f) && !c->v->has_tiles ? CONV_LANES : CONV_PLANES,
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};
   if (c->v->depthwise_integer) return CONV_DEPTHWISE_DOTS;
   if (c->v->has_dots) return CONV_DOTS;
+  if (c->v->has_tiles && conv_tiles_suit(f)) return CONV_TILES;
   if (c->v->takes_pairs && tensor_numel(&f->out->t) == f->images * f->outputs) return CONV_PRODUCT;
   for (size_t i = 0; i < sizeof first / sizeof *first; i++)
     if (first[i] != CONV_DIRECT && takes_variant(c, first[i])) return first[i];
@@ -211,7 +184,7 @@ static int variant_by_rule(const conv_choice *c) {
 
 /* Its number; of direct sums the tile, too. */
 static int choose_variant(cl_recorder *s, convolution *v) {
-  const tuning_key k = conv_key(s, v);
+  const tuning_key k = conv_key(s, &v->f);
   const conv_choice ctx = {s, v};
   const variants all = {.family = "conv",
                         .rows = conv_variants,
@@ -243,7 +216,7 @@ static bool takes_walk(const void *ctx, int i) {
 }
 
 static void choose_walk_variant(cl_recorder *s, convolution *v) {
-  tuning_key k = conv_key(s, v);
+  tuning_key k = conv_key(s, &v->f);
   tuning_key_int(&k, "width", v->width);
   const variants all = {.family = "conv walk",
                         .rows = walk_variants,
@@ -495,7 +468,7 @@ static clave_status check_places(const conv_form *f) {
 }
 
 static clave_status run_groups(cl_recorder *s, const node *n, convolution *v) {
-  tuning_key k = conv_key(s, v);
+  tuning_key k = conv_key(s, &v->f);
   TRY(provide_weight(s, n, v, 0));
   return opencl_conv_groups(s, n, &v->f, v->weight, v->weight_type, k);
 }
@@ -523,6 +496,7 @@ static clave_status plan_variant(cl_recorder *s, const conv_form *f, convolution
   TRY(depthwise_integer_usable(s, f, &v->depthwise_integer));
   TRY(pointwise_takes_pairs(s, f, &v->takes_pairs));
   TRY(conv_lanes_takes_pairs(s, f, &v->lanes_take_pairs));
+  TRY(conv_tiles_usable(s, f, &v->has_tiles));
   *variant = choose_variant(s, v);
   return NULL;
 }
@@ -531,6 +505,7 @@ static clave_status plan_variant(cl_recorder *s, const conv_form *f, convolution
 static bool variant_takes_narrow(const convolution *v, int variant) {
   if (variant == CONV_PLANES) return v->takes_pairs;
   if (variant == CONV_LANES) return v->lanes_take_pairs;
+  if (variant == CONV_TILES) return true;
   return (variant == CONV_DEPTHWISE || variant == CONV_DEPTHWISE_LANES) &&
          depthwise_takes_narrow(&v->f);
 }
@@ -570,6 +545,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (variant == CONV_DEPTHWISE_LANES) return opencl_depthwise_lanes(s, n, f);
   if (variant == CONV_DEPTHWISE_DOTS) return opencl_depthwise_integer(s, n, f);
   if (variant == CONV_DOTS) return conv_dots(s, n, f);
+  if (variant == CONV_TILES) return conv_tiles(s, n, f);
   if (variant == CONV_PLANES) return opencl_planes(s, n, f, v.takes_pairs);
   if (variant == CONV_LANES) return conv_lanes(s, n, f, v.lanes_take_pairs);
   if (variant == CONV_GROUPS) return run_groups(s, n, &v);

@@ -128,7 +128,8 @@ typedef enum form_kind {
   FORM_MATMUL_TILES,
   FORM_WINOGRAD,
   FORM_GEMM_WORDS,
-  FORM_CONV_PAIRS
+  FORM_CONV_PAIRS,
+  FORM_CONV_PAIR_TILES
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;

@@ -44,8 +44,10 @@ static const char *const of_groups[] = {"amx_probe",
                                         "winograd_products"};
 /* Those of which a macro, where it is set, puts the sums in the memory of a group, or that share a
  * file with such. */
-static const char *const of_sums[] = {"conv_lanes", "conv_lanes_words", "conv_pointwise",
-                                      "winograd", "winograd_factors"};
+static const char *const of_sums[] = {
+    "conv_lanes",       "conv_lanes_words", "conv_pointwise",
+    "conv_tiles",       "conv_tiles_pack",  "conv_tiles_row_words",
+    "conv_tiles_words", "winograd",         "winograd_factors"};
 /* Those one of whose functions asks for the work-item. */
 static const char *const of_place[] = {"attention_row", "attention_token"};
 

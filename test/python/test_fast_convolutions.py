@@ -115,7 +115,11 @@ def check(form, conv, inputs, strict, fast):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-@pytest.mark.parametrize("name", ["of one element", "of one element, wide", "of one element, deep"])
+OF_PLANES = ["of one element", "of one element, wide", "of one element, deep"]
+OF_IMAGES = ["of one element, small plane", "strided, odd", "wide rows", "first of a network", "small plane"]
+
+
+@pytest.mark.parametrize("name", OF_PLANES + OF_IMAGES)
 def test_tiles_in_opencl_c(name, monkeypatch):
     """As by AMX, on any processor with vectors of 16."""
     if not rounds_on("opencl", "avx512f"):
@@ -125,6 +129,33 @@ def test_tiles_in_opencl_c(name, monkeypatch):
     monkeypatch.setenv("CLAVE_ASM", "amx_bf16_local")
     strict, fast = runs(program, inputs, "opencl", monkeypatch)
     check(form, conv, inputs, strict, fast)
+
+
+# (channels, outputs, kernel and stride) of transposed convolutions whose outputs see one input each, and the image.
+SPREAD = {
+    "square": ((40, 70, (2, 2)), (9, 21)),
+    "rows": ((33, 32, (4, 1)), (7, 20)),
+    "of eight places": ((32, 7, (2, 4)), (5, 6)),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_transposed_tiles_in_opencl_c(name, monkeypatch):
+    """As by AMX, on any processor: with ReLU behind it."""
+    (channels, outputs, kernel), sides = SPREAD[name]
+    torch.manual_seed(len(name))
+    conv = torch.nn.ConvTranspose2d(channels, outputs, kernel, kernel)
+    x = torch.randn(2, channels, *sides)
+    program = clave.export(torch.nn.Sequential(conv, torch.nn.ReLU()).eval(), (x,), verify=False)
+    monkeypatch.setenv("CLAVE_ASM", "amx_bf16_local")
+    strict, fast = runs(program, (x,), "opencl", monkeypatch)
+    if not rounds_on("opencl"):
+        return
+    rounded = lambda x, w: torch.nn.functional.conv_transpose2d(x, w, None, kernel)
+    x, w, bias = to_bf16(x), to_bf16(conv.weight.detach()), conv.bias.detach().double()[:, None, None]
+    size = (rounded(x.abs(), w.abs()) + bias.abs()).numpy()
+    assert (np.abs(fast - torch.relu(rounded(x, w) + bias).numpy()) <= 2.0**-24 * (channels + 8) * size).all()
+    assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
 @pytest.mark.by_turn(4)

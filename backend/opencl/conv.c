@@ -32,6 +32,7 @@ typedef struct convolution {
   bool integer, from_x, by_row, outputs_first;
   bool takes_dots, has_dots; /* conv_dots_usable */
   bool takes_pairs;          /* pointwise_takes_pairs */
+  amx_kind planes_amx;       /* what multiplies them where they lie */
   bool lanes_take_pairs;     /* conv_lanes_takes_pairs */
   bool depthwise_integer;    /* depthwise_integer_usable */
   dtype compute;             /* what launch_compute makes the kernel's numbers of */
@@ -197,7 +198,7 @@ static int variant_by_rule(const conv_choice *c) {
   const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
                        CONV_DEPTHWISE,
                        c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
-                       conv_lanes_suit(f) ? CONV_LANES : CONV_PLANES,
+                       conv_lanes_suit(f) && !c->v->planes_amx ? CONV_LANES : CONV_PLANES,
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};
@@ -521,7 +522,7 @@ static clave_status plan_variant(cl_recorder *s, const conv_form *f, convolution
   *v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v->takes_dots, &v->has_dots));
   TRY(depthwise_integer_usable(s, f, &v->depthwise_integer));
-  TRY(pointwise_takes_pairs(s, f, &v->takes_pairs));
+  TRY(pointwise_takes_pairs(s, f, &v->takes_pairs, &v->planes_amx));
   TRY(conv_lanes_takes_pairs(s, f, &v->lanes_take_pairs));
   *variant = choose_variant(s, v);
   return NULL;

@@ -66,12 +66,19 @@ static gemm product_of(cl_recorder *s, const node *n, const conv_form *f, bound_
   return by_images ? images_product(s, n, f) : planes_product(s, n, f, weight);
 }
 
-clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) {
+clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out,
+                                   amx_kind *planes) {
   bound_tensor weight;
   *out = false;
+  *planes = AMX_NONE;
   if (!pointwise_usable(s, f)) return NULL;
-  const gemm g = product_of(s, NULL, f, &weight);
-  return gemm_takes_pairs(&g, out);
+  gemm g = product_of(s, NULL, f, &weight);
+  TRY(gemm_takes_pairs(&g, out));
+  g = planes_product(s, NULL, f, &weight);
+  g.pairs = *out;
+  TRY(gemm_choose_amx(&g));
+  *planes = g.amx;
+  return NULL;
 }
 
 clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f) {

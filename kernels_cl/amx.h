@@ -20,13 +20,15 @@
 #if AMX
 /* One or two panels of a, a_panel apart, each a tile of 16 words after the other, and of b rows of
  * 32 words, b_row apart. next: what is read later, asked for meanwhile, `lines` of 16 floats with
- * each step of 16 words; or 0 and none. */
+ * each step of 16 words; or 0 and none. start: what sums of a panel's rows begin with, 16 columns
+ * that are alike, panel behind panel; or 0, then 0. */
 typedef struct tiles {
   const __global float *a;
   index_t a_panel;
   int panels, b_row, lines;
   B_SPACE const float *b;
   const __global float *next;
+  const float *start;
 } tiles;
 #endif
 
@@ -64,13 +66,19 @@ static inline void amx_end(void) { __asm__ volatile("tilerelease" : : : "memory"
   __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
 
 /* sums = the products of `steps` tiles of each from word `from` on, of which the last may have
- * fewer words, as configured; on top of what they were unless `first`. */
+ * fewer words, as configured; on top of what they were, or if `first` of what they begin with. */
 static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPACE float *sums,
                                   int pitch, bool first) {
   SUMS_SPACE float *below = sums + AMX_SIDE * pitch;
   const __global float *a = t->a + from * AMX_SIDE, *next = t->next;
   B_SPACE const float *b = t->b + from * t->b_row;
-  if (first) {
+  if (first && t->start) {
+    const float *other = t->start + (t->panels - 1) * AMX_SIDE * AMX_SIDE;
+    TILE_LOAD(0, t->start, 4 * AMX_SIDE);
+    TILE_LOAD(1, t->start, 4 * AMX_SIDE);
+    TILE_LOAD(2, other, 4 * AMX_SIDE);
+    TILE_LOAD(3, other, 4 * AMX_SIDE);
+  } else if (first) {
     TILE_ZERO(0);
     TILE_ZERO(1);
     TILE_ZERO(2);
@@ -105,7 +113,8 @@ static inline void amx_end(void) {}
 
 #if AMX
 /* sums (16 rows of each panel, 32), rows `pitch` apart, = the panels by `words` rows of b, on top
- * of what they were unless `first`. What a's tiles have beyond the words is not read. */
+ * of what they were, or if `first` of what they begin with. What a's tiles have beyond the words is
+ * not read. */
 static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *sums, int pitch,
                                   bool first) {
 #if AMX == AMX_ASM
@@ -119,7 +128,7 @@ static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *s
   for (int r = 0; r < t->panels * AMX_SIDE; r++) {
     const __global float *row = t->a + r / AMX_SIDE * t->a_panel + r % AMX_SIDE * AMX_SIDE;
     for (int j = 0; j < 2 * AMX_SIDE; j++) {
-      float sum = first ? 0 : sums[r * pitch + j];
+      float sum = !first ? sums[r * pitch + j] : t->start ? t->start[r * AMX_SIDE] : 0;
       for (int i = 0; i < words; i++) {
         const uint x = as_uint(row[i / AMX_SIDE * AMX_SIDE * AMX_SIDE + i % AMX_SIDE]),
                    y = as_uint(t->b[i * t->b_row + j]);

@@ -179,7 +179,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
-  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f, c->v->takes_pairs);
+  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f, c->v->takes_pairs, c->v->planes_amx);
   if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);

@@ -114,7 +114,8 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
                 rows = amx ? 2 * AMX_ROWS : gemm_panel_rows(recorder_traits(s)),
                 positions = count_positions(f),
                 wanted = TASKS * (int64_t)recorder_traits(s)->compute_units;
-  const int64_t words = pairs ? ceil_div(f->channels, 2) : f->channels;
+  const int64_t k = pairs ? ceil_div(f->channels, 2) : f->channels,
+                words = amx ? ceil_div(k, AMX_ROWS) * AMX_ROWS : k;
   cutting c = {.panels = ceil_div(f->outputs, rows)};
   c.block = (pairs ? CACHED_WORDS : CACHED_X) / (int64_t)sizeof(float) / words / tile * tile;
   c.block = min_i64(max_i64(c.block, tile), TASK_PANELS * tile);
@@ -133,12 +134,12 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
   return c;
 }
 
-bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs) {
+bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx) {
   const device_traits *t = recorder_traits(s);
   return t->is_cpu && pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
          count_positions(f) >= tile_columns(s) / 2 &&
-         cut(s, f, pairs, AMX_NONE).floats * sizeof(float) <= t->local_memory;
+         cut(s, f, pairs, amx).floats * sizeof(float) <= t->local_memory;
 }
 
 clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {

@@ -125,7 +125,8 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
   int64_t down = ceil_div(f->outputs * words * (int64_t)sizeof(float), CACHED_WEIGHT);
   if (f->images * across < wanted) {
     const int64_t work = f->outputs * words * min_i64(c.columns, positions);
-    down = max_i64(down, min_i64(ceil_div(wanted, f->images * across), work / TASK_WORK));
+    down = max_i64(
+        down, min_i64(ceil_div((pairs ? 1 : 2) * wanted, f->images * across), work / TASK_WORK));
   }
   c.each = ceil_div(c.panels, max_i64(1, min_i64(down, c.panels)));
   if (amx) c.panels *= 2, c.each *= 2;

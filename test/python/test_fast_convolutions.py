@@ -115,7 +115,11 @@ def check(form, conv, inputs, strict, fast):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-@pytest.mark.parametrize("name", ["of one element", "of one element, wide", "of one element, deep"])
+@pytest.mark.parametrize(
+    "name",
+    ["of one element", "of one element, wide", "of one element, deep"]
+    + ["of one element, small plane", "of one element, cut"],
+)
 def test_tiles_in_opencl_c(name, monkeypatch):
     """As by AMX, on any processor."""
     form, sides, _ = ROUNDED[name]
@@ -124,6 +128,17 @@ def test_tiles_in_opencl_c(name, monkeypatch):
     strict, fast = runs(program, inputs, "opencl", monkeypatch)
     if rounds_on("opencl"):
         check(form, conv, inputs, strict, fast)
+
+
+@pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
+def test_small_planes_by_tiles(monkeypatch):
+    """What vectors would sum with outputs in lanes, in another order."""
+    _, inputs, program = made("tiles", *ROUNDED["of one element, cut"][:2])
+    found = []
+    for way in ("amx_bf16_local", "pairs_local"):
+        monkeypatch.setenv("CLAVE_ASM", way)
+        found.append(runs(program, inputs, "opencl", monkeypatch)[1])
+    assert (found[0] != found[1]).any()
 
 
 @pytest.mark.by_turn(4)

@@ -116,9 +116,7 @@ def check(form, conv, inputs, strict, fast):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["of one element", "of one element, wide", "of one element, deep"]
-    + ["of one element, small plane", "of one element, cut"],
+    "name", [f"of one element{kind}" for kind in ("", ", wide", ", deep", ", small plane", ", cut")]
 )
 def test_tiles_in_opencl_c(name, monkeypatch):
     """As by AMX, on any processor."""

@@ -22,7 +22,8 @@
  * 32 words, b_row apart, or of their first 16. next: what is read later, asked for meanwhile,
  * `lines` of 16 floats with each step of 16 words, of taps in both panels; or 0 and none. taps:
  * each 16 rows of b are multiplied at so many places, `offsets` from where they are, by as many
- * tiles of a; or 0, where they are alone. */
+ * tiles of a; or 0, where they are alone. start: what sums of a panel's rows begin with, 16 columns
+ * that are alike, panel behind panel; or 0, then 0. */
 typedef struct tiles {
   const __global float *a;
   index_t a_panel;
@@ -32,6 +33,7 @@ typedef struct tiles {
   bool is_half;
   int taps;
   const int *offsets;
+  const float *start;
 } tiles;
 #endif
 
@@ -99,12 +101,18 @@ static inline void multiply_step(const tiles *t, const __global float *a, B_SPAC
 }
 
 /* sums = the products of `steps` times 16 rows of b from word `from` on, of which the last may be
- * fewer, as configured; on top of what they were unless `first`. */
+ * fewer, as configured; on top of what they were, or if `first` of what they begin with. */
 static inline void multiply_steps(const tiles *t, int from, int steps, SUMS_SPACE float *sums,
                                   int pitch, bool first) {
   const __global float *a = t->a + from * AMX_SIDE, *next = t->next;
   B_SPACE const float *b = t->b + from * t->b_row;
-  if (first) {
+  if (first && t->start) {
+    const float *other = t->start + (t->panels - 1) * AMX_SIDE * AMX_SIDE;
+    TILE_LOAD(0, t->start, 4 * AMX_SIDE);
+    TILE_LOAD(1, t->start, 4 * AMX_SIDE);
+    TILE_LOAD(2, other, 4 * AMX_SIDE);
+    TILE_LOAD(3, other, 4 * AMX_SIDE);
+  } else if (first) {
     TILE_ZERO(0);
     TILE_ZERO(1);
     TILE_ZERO(2);
@@ -129,8 +137,8 @@ static inline void amx_end(void) {}
 
 #if AMX
 /* sums (16 rows of each panel, 32), rows `pitch` apart, = the panels by `words` rows of b, on top
- * of what they were unless `first`. What a's tiles have beyond the words is not read; of taps all
- * words are. */
+ * of what they were, or if `first` of what they begin with. What a's tiles have beyond the words is
+ * not read; of taps all words are. */
 static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *sums, int pitch,
                                   bool first) {
 #if AMX == AMX_ASM
@@ -144,7 +152,7 @@ static inline void multiply_tiles(const tiles *t, int words, SUMS_SPACE float *s
   for (int r = 0; r < t->panels * AMX_SIDE; r++) {
     const __global float *row = t->a + r / AMX_SIDE * t->a_panel + r % AMX_SIDE * AMX_SIDE;
     for (int j = 0; j < (t->is_half ? 1 : 2) * AMX_SIDE; j++) {
-      float sum = first ? 0 : sums[r * pitch + j];
+      float sum = !first ? sums[r * pitch + j] : t->start ? t->start[r * AMX_SIDE] : 0;
       const int taps = max(t->taps, 1), last = (words + AMX_SIDE - 1) / AMX_SIDE * taps * AMX_SIDE;
       for (int k = 0; k < last; k++) {
         const int step = k / AMX_SIDE, i = step / taps * AMX_SIDE + k % AMX_SIDE;

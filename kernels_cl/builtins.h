@@ -190,6 +190,15 @@ CONVERT(double, 16, double)
 #define LOAD_AND_STORE(T, N, SPACE)            \
   T##N PURE vload##N(size_t, const SPACE T *); \
   void OVERLOADED vstore##N(T##N, size_t, SPACE T *);
+/* Wide ones are one access: drivers' own are of 16 bytes each, and what is stored so is waited for
+ * where it is read at once. */
+#define WIDE_LOAD_AND_STORE(T, N, SPACE)                                  \
+  static inline T##N OVERLOADED vload##N(size_t i, const SPACE T *p) {    \
+    return *(const SPACE unaligned_##T##N *)(p + N * i);                  \
+  }                                                                       \
+  static inline void OVERLOADED vstore##N(T##N v, size_t i, SPACE T *p) { \
+    *(SPACE unaligned_##T##N *)(p + N * i) = v;                           \
+  }
 #define HALVES(N, SPACE)                                   \
   float##N PURE vload_half##N(size_t, const SPACE half *); \
   void OVERLOADED vstore_half##N##_rte(float##N, size_t, SPACE half *);
@@ -197,10 +206,12 @@ CONVERT(double, 16, double)
   F(__VA_ARGS__, __global) \
   F(__VA_ARGS__, __local)  \
   F(__VA_ARGS__, __private)
-#define EACH_VECTOR_SIZE(T)        \
-  EACH_SPACE(LOAD_AND_STORE, T, 4) \
-  EACH_SPACE(LOAD_AND_STORE, T, 8) \
-  EACH_SPACE(LOAD_AND_STORE, T, 16)
+#define EACH_VECTOR_SIZE(T)                                            \
+  typedef T##8 unaligned_##T##8 __attribute__((aligned(sizeof(T))));   \
+  typedef T##16 unaligned_##T##16 __attribute__((aligned(sizeof(T)))); \
+  EACH_SPACE(LOAD_AND_STORE, T, 4)                                     \
+  EACH_SPACE(WIDE_LOAD_AND_STORE, T, 8)                                \
+  EACH_SPACE(WIDE_LOAD_AND_STORE, T, 16)
 EACH_INTEGER(EACH_VECTOR_SIZE)
 EACH_VECTOR_SIZE(float)
 EACH_SPACE(LOAD_AND_STORE, float, 2)

@@ -97,7 +97,7 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
             lines = next ? (COLUMNS + twos - 1) / twos : 0;
   for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
     const tiles t = {
-        a + (long)panel * each, each, min(2, (int)(last - panel)), COLUMNS, lines, b, next};
+        a + (long)panel * each, each, min(2, (int)(last - panel)), COLUMNS, lines, b, next, 0};
     multiply_tiles(&t, depth, sums, strip, k0 == 0);
     next += lines * (depth / AMX_SIDE) * LINE;
   }

@@ -6,8 +6,9 @@
  * tile of a row begins earlier where it would go beyond the end, and stores what is left. PAIRS:
  * the weight is of words of pairs.h, and those of a block of x are made in local memory, tile by
  * tile: [word][COLUMNS]. AMX: two panels at once, by amx.h, whose sums of a block are in private
- * memory. X_TYPE and OUT_TYPE are F32, or with PAIRS BF16: the sums of a block stay
- * in private memory then until they are rounded. */
+ * memory and begin with the bias; words are padded with zeros to whole tiles. X_TYPE and OUT_TYPE
+ * are F32, or with PAIRS BF16: the sums of a block stay in private memory then until they are
+ * rounded. */
 #include "common.h"
 #include "gemm_tile.h"
 #include "narrow.h"
@@ -20,8 +21,10 @@
 #define PITCH (MOST_BLOCK + COLUMNS) /* of sums in private memory, with room before the first */
 #if AMX
 #define PANELS 2 /* at once */
+#define WHOLE_WORDS(words) AMX_WHOLE(words)
 #else
 #define PANELS 1
+#define WHOLE_WORDS(words) (words)
 #endif
 #if PAIRS
 typedef __local const float *x_pointer;
@@ -109,16 +112,16 @@ static inline tile tile_at(index_t at, index_t end, index_t positions) {
 /* The words of positions [begin, end). */
 static inline void pack_words(x_row x, index_t positions, int channels, index_t begin, index_t end,
                               __local float *packed) {
-  const int words = WORDS_OF(channels);
-  for (int i = 0; i < words; i++, x += 2 * positions) {
+  const int words = WORDS_OF(channels), whole = WHOLE_WORDS(words);
+  for (int i = 0; i < whole; i++, x += 2 * positions) {
     const bool has_odd = 2 * i + 1 < channels;
     __local float *to = packed + i * COLUMNS;
     tile t;
-    for (index_t at = begin; at < end; at += t.width, to += words * COLUMNS) {
+    for (index_t at = begin; at < end; at += t.width, to += whole * COLUMNS) {
       t = tile_at(at, end, positions);
       for (int l = 0; l < t.width; l += WIDTH) {
         const x_row even = x + t.first + l;
-        vstorew(load_words(even, even + positions, has_odd), 0, to + l);
+        vstorew(i < words ? load_words(even, even + positions, has_odd) : (floatw)0, 0, to + l);
       }
     }
   }
@@ -134,34 +137,41 @@ typedef struct place {
 #if AMX
 /* Sums of positions [begin, end) of some panels; x: the words from `begin` on. A tile of few
  * positions has others, too, of which nothing is kept. */
-static inline void make_tiles(const product *p, int panels, x_pointer x, float *sums,
-                              index_t positions, index_t begin, index_t end) {
+static inline void make_tiles(const product *p, int panels, x_pointer x, const float *start,
+                              float *sums, index_t positions, index_t begin, index_t end) {
   tile t;
   for (index_t at = begin; at < end; at += t.width, x += p->channels * COLUMNS) {
     t = tile_at(at, end, positions);
     for (int k0 = 0; k0 < p->channels; k0 += DEPTH) {
-      const int depth = min(DEPTH, p->channels - k0), each = ROWS * AMX_WHOLE(depth);
+      const int depth = min(DEPTH, p->channels - k0), each = ROWS * depth;
       const tiles some = {p->weight + (long)k0 * p->padded + (long)p->panel * each,
                           each,
                           panels,
                           COLUMNS,
                           0,
                           x + k0 * COLUMNS,
-                          0};
+                          0,
+                          start};
       multiply_tiles(&some, depth, sums + (t.first - begin), PITCH, k0 == 0);
     }
   }
 }
 
-/* n of a row's results = sums + shift, which are made in place where they are rounded later. */
-static inline MADE_SPACE float *shift_row(float *sums, float shift, out_row out, index_t n) {
+/* What sums of some outputs begin with, for multiply_tiles. */
+static inline const float *start_sums(__global const float *bias, int outputs, float16 *start) {
+  for (int r = 0; HAS_BIAS && r < PANELS * ROWS; r++)
+    start[r] = (float16)(r < outputs ? bias[r] : 0);
+  return HAS_BIAS ? (const float *)start : 0;
+}
+
+/* Where n of a row's results are made: there, or, where they are rounded later, in place. */
+static inline MADE_SPACE float *place_row(float *sums, out_row out, index_t n) {
 #if ROUNDS_OUT
-  float *made = sums;
+  return sums;
 #else
-  MADE_SPACE float *made = out;
+  for (index_t i = 0; i < n; i++) out[i] = sums[i];
+  return out;
 #endif
-  for (index_t i = 0; i < n; i++) made[i] = sums[i] + shift;
-  return made;
 }
 #endif
 
@@ -202,13 +212,13 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
             last = min(first + panels_each, panels);
   product p = {.weight = weight + weight_offset,
                .x_step = PAIRS ? COLUMNS : positions,
-               .channels = WORDS_OF(channels),
+               .channels = WHOLE_WORDS(WORDS_OF(channels)),
                .padded = panels * ROWS};
   x += x_offset + z * channels * positions;
   bias += bias_offset;
   out += out_offset + z * n_outputs * positions;
 #if ROUNDS_OUT || AMX
-  float sums[PANELS * ROWS * PITCH + COLUMNS];
+  float sums[PANELS * ROWS * PITCH + COLUMNS] __attribute__((aligned(64)));
 #endif
   amx_begin();
   for (index_t begin = from; begin < to; begin += block) {
@@ -223,11 +233,12 @@ __kernel void conv_pointwise(__global const STORAGE(X_TYPE) * x, const long x_of
       const int output = p.panel * ROWS, rows = min(PANELS * ROWS, n_outputs - output);
       const out_row row = out + (index_t)output * positions;
 #if AMX
-      make_tiles(&p, min(PANELS, last - p.panel), words, sums + COLUMNS, positions, begin, end);
+      float16 start[PANELS * ROWS];
+      make_tiles(&p, min(PANELS, last - p.panel), words, start_sums(bias + output, rows, start),
+                 sums + COLUMNS, positions, begin, end);
       for (int r = 0; r < rows; r++) {
         out_row y = row + r * positions + begin;
-        MADE_SPACE float *from =
-            shift_row(sums + COLUMNS + r * PITCH, HAS_BIAS ? bias[output + r] : 0, y, end - begin);
+        MADE_SPACE float *from = place_row(sums + COLUMNS + r * PITCH, y, end - begin);
         FINISH(y, from, (z * n_outputs + output + r) * positions + begin, end - begin);
       }
 #else

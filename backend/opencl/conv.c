@@ -30,6 +30,7 @@ typedef struct convolution {
   bool integer, from_x, by_row, outputs_first;
   bool takes_dots, has_dots; /* conv_dots_usable */
   bool takes_pairs;          /* pointwise_takes_pairs */
+  amx_kind planes_amx;       /* what multiplies them where they lie */
   bool lanes_take_pairs;     /* conv_lanes_takes_pairs */
   bool has_tiles;            /* conv_tiles_usable */
   bool depthwise_integer;    /* depthwise_integer_usable */
@@ -149,7 +150,7 @@ static bool takes_variant(const void *ctx, int i) {
   if (i == CONV_PRODUCT) return pointwise_usable(c->s, &c->v->f);
   if (i == CONV_DIRECT) return true;
   if (i == CONV_DOTS) return c->v->takes_dots;
-  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f, c->v->takes_pairs);
+  if (i == CONV_PLANES) return planes_usable(c->s, &c->v->f, c->v->takes_pairs, c->v->planes_amx);
   if (i == CONV_LANES) return conv_lanes_usable(c->s, &c->v->f);
   if (i == CONV_DEPTHWISE) return depthwise_usable(c->s, &c->v->f);
   if (i == CONV_GROUPS) return conv_groups_usable(c->s, &c->v->f);
@@ -166,10 +167,11 @@ static int variant_by_rule(const conv_choice *c) {
   static const int of_tiles[] = {[0] = CONV_DIRECT, [2] = CONV_WINOGRAD_2, [4] = CONV_WINOGRAD_4};
   const conv_form *f = &c->v->f;
   const int side = conv_takes_winograd(f) ? conv_winograd_tile(f) : 0;
+  const bool by_amx = c->v->has_tiles || c->v->planes_amx;
   const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
                        CONV_DEPTHWISE,
                        c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
-                       conv_lanes_suit(f) && !c->v->has_tiles ? CONV_LANES : CONV_PLANES,
+                       conv_lanes_suit(f) && !by_amx ? CONV_LANES : CONV_PLANES,
                        CONV_PLANES,
                        CONV_PRODUCT,
                        CONV_GROUPS};
@@ -494,7 +496,7 @@ static clave_status plan_variant(cl_recorder *s, const conv_form *f, convolution
   *v = plan_conv(s, f);
   TRY(conv_dots_usable(s, f, &v->takes_dots, &v->has_dots));
   TRY(depthwise_integer_usable(s, f, &v->depthwise_integer));
-  TRY(pointwise_takes_pairs(s, f, &v->takes_pairs));
+  TRY(pointwise_takes_pairs(s, f, &v->takes_pairs, &v->planes_amx));
   TRY(conv_lanes_takes_pairs(s, f, &v->lanes_take_pairs));
   TRY(conv_tiles_usable(s, f, &v->has_tiles));
   *variant = choose_variant(s, v);

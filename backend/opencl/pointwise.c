@@ -66,12 +66,19 @@ static gemm product_of(cl_recorder *s, const node *n, const conv_form *f, bound_
   return by_images ? images_product(s, n, f) : planes_product(s, n, f, weight);
 }
 
-clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) {
+clave_status pointwise_takes_pairs(cl_recorder *s, const conv_form *f, bool *out,
+                                   amx_kind *planes) {
   bound_tensor weight;
   *out = false;
+  *planes = AMX_NONE;
   if (!pointwise_usable(s, f)) return NULL;
-  const gemm g = product_of(s, NULL, f, &weight);
-  return gemm_takes_pairs(&g, out);
+  gemm g = product_of(s, NULL, f, &weight);
+  TRY(gemm_takes_pairs(&g, out));
+  g = planes_product(s, NULL, f, &weight);
+  g.pairs = *out;
+  TRY(gemm_choose_amx(&g));
+  *planes = g.amx;
+  return NULL;
 }
 
 clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f) {
@@ -107,7 +114,8 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
                 rows = amx ? 2 * AMX_ROWS : gemm_panel_rows(recorder_traits(s)),
                 positions = count_positions(f),
                 wanted = TASKS * (int64_t)recorder_traits(s)->compute_units;
-  const int64_t words = pairs ? ceil_div(f->channels, 2) : f->channels;
+  const int64_t k = pairs ? ceil_div(f->channels, 2) : f->channels,
+                words = amx ? ceil_div(k, AMX_ROWS) * AMX_ROWS : k;
   cutting c = {.panels = ceil_div(f->outputs, rows)};
   c.block = (pairs ? CACHED_WORDS : CACHED_X) / (int64_t)sizeof(float) / words / tile * tile;
   c.block = min_i64(max_i64(c.block, tile), TASK_PANELS * tile);
@@ -117,7 +125,8 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
   int64_t down = ceil_div(f->outputs * words * (int64_t)sizeof(float), CACHED_WEIGHT);
   if (f->images * across < wanted) {
     const int64_t work = f->outputs * words * min_i64(c.columns, positions);
-    down = max_i64(down, min_i64(ceil_div(wanted, f->images * across), work / TASK_WORK));
+    down = max_i64(
+        down, min_i64(ceil_div((pairs ? 1 : 2) * wanted, f->images * across), work / TASK_WORK));
   }
   c.each = ceil_div(c.panels, max_i64(1, min_i64(down, c.panels)));
   if (amx) c.panels *= 2, c.each *= 2;
@@ -126,12 +135,12 @@ static cutting cut(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx)
   return c;
 }
 
-bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs) {
+bool planes_usable(cl_recorder *s, const conv_form *f, bool pairs, amx_kind amx) {
   const device_traits *t = recorder_traits(s);
   return t->is_cpu && pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
          count_positions(f) >= tile_columns(s) / 2 &&
-         cut(s, f, pairs, AMX_NONE).floats * sizeof(float) <= t->local_memory;
+         cut(s, f, pairs, amx).floats * sizeof(float) <= t->local_memory;
 }
 
 clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) {

@@ -115,7 +115,7 @@ def check(form, conv, inputs, strict, fast):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-OF_PLANES = ["of one element", "of one element, wide", "of one element, deep"]
+OF_PLANES = [f"of one element{kind}" for kind in ("", ", wide", ", deep", ", cut")]
 OF_IMAGES = ["of one element, small plane", "strided, odd", "wide rows", "first of a network", "small plane"]
 
 
@@ -156,6 +156,17 @@ def test_transposed_tiles_in_opencl_c(name, monkeypatch):
     size = (rounded(x.abs(), w.abs()) + bias.abs()).numpy()
     assert (np.abs(fast - torch.relu(rounded(x, w) + bias).numpy()) <= 2.0**-24 * (channels + 8) * size).all()
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
+
+
+@pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
+def test_small_planes_by_tiles(monkeypatch):
+    """What vectors would sum with outputs in lanes, in another order."""
+    _, inputs, program = made("tiles", *ROUNDED["of one element, cut"][:2])
+    found = []
+    for way in ("amx_bf16_local", "pairs_local"):
+        monkeypatch.setenv("CLAVE_ASM", way)
+        found.append(runs(program, inputs, "opencl", monkeypatch)[1])
+    assert (found[0] != found[1]).any()
 
 
 @pytest.mark.by_turn(4)

@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/matmul_integer.h"
 
 #include "backend/cpu/elementwise.h"
+#include "backend/cpu/kernels/matmul_integer_tiles.h"
 #include "backend/cpu/requantise.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
@@ -33,6 +34,20 @@ static bool take_step(cpu_recorder *r, const elementwise_form *f, const elementw
   return true;
 }
 
+/* b as tiles alone, if it is constant. */
+static clave_status pack_b(cpu_recorder *r, const integer_matmul_form *f, matmul_integer_args *p) {
+  if (!matmul_integer_likes_tiles(p) || p->n == 0 || !cpu_takes_form(r, f->b)) return NULL;
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_MATMUL_TILES,
+                                   .x = f->b,
+                                   .size = {f->n, f->k, 0},
+                                   .k = &kernel_matmul_integer_pack,
+                                   .args = p},
+               &p->tiles));
+  p->b = NULL; /* nothing reads it */
+  return NULL;
+}
+
 clave_status cpu_matmul_integer(cpu_recorder *r, const node *n) {
   integer_matmul_form f;
   elementwise_form e;
@@ -46,6 +61,7 @@ clave_status cpu_matmul_integer(cpu_recorder *r, const node *n) {
                            .m = f.m,
                            .n = f.n,
                            .k = f.k};
+  TRY(pack_b(r, &f, &p));
   if (!describe_epilogue(n, &e)) return cpu_launch(r, matmul_integer, &p);
   if (!take_rows(r, &e, &p.formula, &step) || !take_step(r, &e, step, &p.steps))
     return record_steps(r, &e, &p);

@@ -1,15 +1,17 @@
 /* Products of integers against plain sums, with what every processor has and with all that this one
  * has: tails of words, of tiles of rows and of columns, no sums at all, all products at their
- * largest; and floats and codes of them, with and without what is added and a step in between. */
+ * largest; and floats and codes of them, with and without what is added and a step in between; each
+ * of b as it is and of b as tiles. */
 #include "backend/cpu/kernels/matmul_integer.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/matmul_integer_tiles.h"
 #include "backend/kernel_pool.h"
 
-enum { MOST = 1 << 15, MOST_COLUMNS = 256, BEHIND = 64 };
+enum { MOST = 1 << 19, MOST_COLUMNS = 1024, BEHIND = 64 };
 
 static uint8_t a[MOST];
 static int8_t b[MOST];
@@ -50,12 +52,12 @@ static int code_at(const matmul_integer_args *p, int64_t i) {
 
 static void run(const matmul_integer_args *p) {
   test_pool pool;
-  memset(&out, 99, sizeof out);
+  memset(&out, 99, (size_t)(p->m * p->n) * sizeof *out.sums + BEHIND);
   run_kernel(&kernel_matmul_integer, p, 3, &pool);
   free_pool(&pool);
 }
 
-static void check(const matmul_integer_args *p) {
+static void check_one(const matmul_integer_args *p) {
   const int64_t n = p->m * p->n, size = p->makes == INTEGER_CODES ? 1 : 4;
   run(p);
   for (int64_t i = 0; i < n; i++) {
@@ -64,6 +66,17 @@ static void check(const matmul_integer_args *p) {
     if (p->makes == INTEGER_CODES) assert_int_equal(out.codes[i], code_at(p, i) & 255);
   }
   for (int64_t i = n * size; i < n * size + BEHIND; i++) assert_int_equal(out.codes[i], 99);
+}
+
+static void check(const matmul_integer_args *p) {
+  matmul_integer_args tiled = *p;
+  test_pool pool;
+  check_one(p);
+  run_kernel(&kernel_matmul_integer_pack, p, 1, &pool);
+  tiled.tiles = pool.memory[0];
+  tiled.b = NULL;
+  check_one(&tiled);
+  free_pool(&pool);
 }
 
 /* which: bits: something is added; a step; limits; signed codes. */
@@ -123,9 +136,10 @@ static void check_levels(const matmul_integer_args *p, int which) {
 
 static void test_products(void **state) {
   static const int64_t sizes[][3] = {/* m, n, k */
-                                     {1, 1, 1},     {9, 7, 20},   {64, 16, 64},  {65, 33, 67},
-                                     {130, 130, 3}, {16, 48, 66}, {17, 160, 65}, {3, 20, 1029},
-                                     {5, 4, 0},     {0, 4, 8},    {4, 0, 8},     {200, 20, 70}};
+                                     {1, 1, 1},     {9, 7, 20},    {64, 16, 64},  {65, 33, 67},
+                                     {130, 130, 3}, {16, 48, 66},  {17, 160, 65}, {3, 20, 1029},
+                                     {5, 4, 0},     {0, 4, 8},     {4, 0, 8},     {200, 20, 70},
+                                     {17, 770, 40}, {300, 64, 64}, {5, 770, 520}};
   (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int variant = 0; variant < 8; variant++) {

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/matmul_integer_kernels.h"
+#include "backend/cpu/kernels/matmul_integer_tiles.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -43,7 +44,8 @@ static void multiply_columns(const product *a, out_tile t, const uint32_t *words
   }
   for (; t.column < last; t.column += COLUMNS) {
     t.columns = (int)least(COLUMNS, last - t.column);
-    a->rows.store(a->p, &t, sums + (t.column - first) * TILE);
+    a->rows.store(a->p, &t,
+                  &(out_sums){.at = sums + (t.column - first) * TILE, .row = 1, .column = TILE});
   }
 }
 
@@ -115,7 +117,9 @@ static int64_t work_of(const product *a) {
 }
 
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
-  const product a = make_product(ctx, args);
+  const matmul_integer_args *p = args;
+  if (p->tiles) return matmul_integer_tiles_scratch(ctx, p);
+  const product a = make_product(ctx, p);
   return a.tiles
              ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
              : 0;
@@ -134,7 +138,9 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
 }
 
 static bool matmul_integer(const kernel_context *ctx, const void *args) {
-  product a = make_product(ctx, args);
+  const matmul_integer_args *given = args;
+  if (given->tiles) return matmul_integer_run_tiles(ctx, given);
+  product a = make_product(ctx, given);
   if (!a.tiles) return true;
   char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));
   if (!memory) return false;
@@ -155,7 +161,8 @@ const kernel_desc kernel_matmul_integer = {
     .args_size = sizeof(matmul_integer_args),
     .steps = OPERAND(matmul_integer_args, steps.head),
     .operands = {OPERAND(matmul_integer_args, a), OPERAND(matmul_integer_args, b),
-                 OPERAND(matmul_integer_args, bias), OPERAND(matmul_integer_args, out),
+                 OPERAND(matmul_integer_args, tiles), OPERAND(matmul_integer_args, bias),
+                 OPERAND(matmul_integer_args, out),
                  REQUANTISE_OPERANDS(matmul_integer_args, formula)}};
 
 /* ---------------------------------------------------------------- with other steps */
@@ -184,6 +191,7 @@ const kernel_desc kernel_matmul_integer_steps = {
     .args_size = sizeof(matmul_integer_steps_args),
     .operands = {OPERAND(matmul_integer_steps_args, product.a),
                  OPERAND(matmul_integer_steps_args, product.b),
+                 OPERAND(matmul_integer_steps_args, product.tiles),
                  OPERAND(matmul_integer_steps_args, product.bias),
                  OPERAND(matmul_integer_steps_args, steps.head.out),
                  OPERAND(matmul_integer_steps_args, steps.inputs[1]),

@@ -14,6 +14,7 @@ typedef enum integer_result {
 typedef struct matmul_integer_args {
   const void *a;       /* (m, k), I8 or U8: type */
   const int8_t *b;     /* (n, k) */
+  const void *tiles;   /* b by kernel_matmul_integer_pack, or NULL: b is NULL then */
   const int32_t *bias; /* (n), or NULL */
   void *out;           /* (m, n) */
   dtype type;

@@ -60,16 +60,18 @@ static void finish_column(const matmul_integer_args *p, const column_numbers *v,
   }
 }
 
-static void store_portable(const matmul_integer_args *p, const out_tile *t, const int32_t *sums) {
+static void store_portable(const matmul_integer_args *p, const out_tile *t, const out_sums *sums) {
   float y[TILE];
-  for (int c = 0; c < t->columns; c++, sums += TILE) {
+  for (int c = 0; c < t->columns; c++) {
+    const int32_t *of = sums->at + c * sums->column;
     if (p->makes == INTEGER_SUMS) {
-      for (int r = 0; r < t->rows; r++) ((int32_t *)p->out)[place_of(p, t, r) + c] = sums[r];
+      for (int r = 0; r < t->rows; r++)
+        ((int32_t *)p->out)[place_of(p, t, r) + c] = of[r * sums->row];
       continue;
     }
     const column_numbers v = column_numbers_of(&p->formula, t->column + c);
     for (int r = 0; r < t->rows; r++)
-      y[r] = column_sum(&v, (float)sums[r], other_at(p, place_of(p, t, r) + c));
+      y[r] = column_sum(&v, (float)of[r * sums->row], other_at(p, place_of(p, t, r) + c));
     apply_step(p, y, t->rows);
     finish_column(p, &v, t, c, y);
   }
@@ -153,7 +155,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *p,
   return requantise_vectors_sum(v, _mm512_cvtepi32_ps(sums), other);
 }
 
-/* 16 rows of a tile at most, turned. */
+/* 16 rows of a tile at most. */
 KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *p,
                                                  const requantise_vectors *v, const out_tile *t,
                                                  __mmask16 some, const __m512i x[16]) {
@@ -172,8 +174,20 @@ KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *p,
   for (int r = 0; r < t->rows; r++) finish_row(p, v, place_of(p, t, r), some, _mm512_load_ps(y[r]));
 }
 
+/* 16 columns of `rows` rows from r on, of 16 or fewer; columns that lie side by side are turned. */
+KERNEL_INLINE TARGET_AVX512_VNNI void load_rows(const out_sums *sums, int64_t r, int rows,
+                                                __m512i x[16]) {
+  if (sums->column == 1) {
+    for (int i = 0; i < rows; i++) x[i] = _mm512_loadu_si512(sums->at + (r + i) * sums->row);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int c = 0; c < 16; c++) x[c] = _mm512_loadu_si512(sums->at + c * sums->column + r);
+  turn_words(x);
+}
+
 static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const out_tile *t,
-                                          const int32_t *sums) {
+                                          const out_sums *sums) {
   const __mmask16 some = (__mmask16)((1u << t->columns) - 1);
   const bool has_formula = p->makes != INTEGER_SUMS;
   requantise_vectors v = {0};
@@ -181,9 +195,7 @@ static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const ou
   for (int r = 0; r < t->rows; r += 16) {
     const out_tile rows = {t->row + r, t->column, t->rows - r < 16 ? t->rows - r : 16, t->columns};
     __m512i x[16];
-#pragma GCC unroll 16
-    for (int c = 0; c < 16; c++) x[c] = _mm512_loadu_si512(sums + c * TILE + r);
-    turn_words(x);
+    load_rows(sums, r, rows.rows, x);
     if (has_formula)
       store_rows(p, &v, &rows, some, x);
     else

@@ -12,12 +12,18 @@ typedef struct out_tile {
   int rows, columns;
 } out_tile;
 
+/* Sums of a tile, so many apart. */
+typedef struct out_sums {
+  const int32_t *at;
+  int64_t row, column; /* one of them is 1 */
+} out_sums;
+
 typedef struct integer_rows {
   /* to (words, INTEGER_TILE) = `rows` rows of k bytes, one behind the other, as words of four, all
    * bits of flip the other way; zeros, of which flip is no part or is, behind a row's last byte */
   void (*pack)(const unsigned char *x, int64_t k, int rows, uint32_t flip, uint32_t *to);
-  /* sums: (INTEGER_COLUMNS, INTEGER_TILE) */
-  void (*store)(const matmul_integer_args *p, const out_tile *t, const int32_t *sums);
+  /* Of sums all INTEGER_COLUMNS columns can be read. */
+  void (*store)(const matmul_integer_args *p, const out_tile *t, const out_sums *sums);
 } integer_rows;
 integer_rows choose_integer_rows(void);
 

@@ -11,6 +11,12 @@ KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
   return (uint32_t)((1ull << to) - (1ull << from));
 }
 
+/* Which of 32 columns from `column` on a row of n has. */
+KERNEL_INLINE uint32_t columns_there(int64_t column, int64_t n) {
+  const int64_t from = column < 0 ? -column : 0, to = n - column < 32 ? n - column : 32;
+  return from < to ? bits_between(from, to) : 0;
+}
+
 /* Elements [at, at + 16) of x, of F32, F16 or BF16, as floats. */
 TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *x, int64_t at) {
   if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)x + at);

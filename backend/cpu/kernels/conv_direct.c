@@ -154,12 +154,12 @@ static direct plan(const kernel_context *ctx, const conv_args *p) {
 }
 
 /* The positions of a task in whole blocks that are turned at once. */
-static int64_t turned_cells(const direct *t) { return (t->chunk + 7) / 8 * 8; }
+static int64_t turned_cells(const direct *t) { return round_up(t->chunk, 16); }
 static size_t task_bytes(const direct *t) {
   return (size_t)(2 * turned_cells(t) * t->kernel.nr) * sizeof(float);
 }
 static size_t offset_bytes(const direct *t) {
-  return kernel_scratch_size((size_t)t->k * sizeof *t->offsets);
+  return kernel_scratch_size((size_t)(t->k + DIRECT_AHEAD) * sizeof *t->offsets);
 }
 static size_t copy_bytes(const direct *t) {
   return t->copies ? kernel_scratch_size((size_t)(copied_planes(t) * plane_size(t)) * sizeof(float))
@@ -179,13 +179,16 @@ static bool is_empty(const direct *t) {
 static void find_offsets(direct *t) {
   const conv_args *p = t->p;
   int64_t tap[CONV_DIMS];
-  for (int64_t i = 0; i < least(t->taps, t->k); i++) {
+  for (int64_t i = 0; t->k > 0 && i < t->taps; i++) {
     split_tap(&t->part, i, tap);
     int64_t at = 0;
     for (int d = 0; d < CONV_DIMS; d++) at += tap[d] * p->dims[d].dilation * t->steps[d];
     t->offsets[i] = at;
   }
-  for (int64_t i = t->taps; i < t->k; i++) t->offsets[i] = t->offsets[i - t->taps] + t->depth_step;
+  const int64_t stop = t->k > 0 ? t->k + DIRECT_AHEAD : 0;
+  for (int64_t at = t->taps, step = t->depth_step; at < stop; at += t->taps, step += t->depth_step)
+    for (int64_t i = 0; i < least(t->taps, stop - at); i++)
+      t->offsets[at + i] = t->offsets[i] + step;
 }
 
 /* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
@@ -276,10 +279,11 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
                             .step = t->strides[2],
                             .b = weight + k * t->kernel.nr,
                             .b_step = t->kernel.nr,
-                            .adds = k > 0};
-  const char *next = (const char *)(product.b + product.k * product.b_step);
-  const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float),
-                share = bytes / (ceil_div(n, t->kernel.mr)) + 1;
+                            .adds = k > 0,
+                            .asks = t->taps == 1 && !t->copies};
+  const int64_t bytes = product.k * product.b_step * (int64_t)sizeof(float);
+  product.next = (const char *)product.b + bytes;
+  product.next_step = bytes / (product.k * ceil_div(n, t->kernel.mr) + 1) + 1;
   while (n > 0) {
     split_cell(&t->part, at, cell);
     int64_t left = least(n, t->part.d[2].count - cell[2]);
@@ -288,10 +292,9 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
       rows = tile_rows(t, left);
       product.x = first_input(t, group, cell);
       product.c = sums;
-      ask_for_bytes(next, share);
-      next += share;
       (outputs == t->kernel.nr ? t->kernel.run : t->kernel.run_half)(&product, (int)rows);
       sums += rows * outputs;
+      product.next += product.k * product.next_step;
     }
   }
 }
@@ -321,11 +324,24 @@ static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at
                        float *sums, float *turned) {
   const conv_args *p = t->p;
   const int64_t nr = panel_outputs(t, panel), width = turned_cells(t), first = panel * t->kernel.nr;
+  const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
+  const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
+  const turned_outputs turned_out = {.tail = &p->tail,
+                                     .bias = p->bias ? (const float *)p->bias + output : NULL,
+                                     .sums = sums,
+                                     .lanes = nr,
+                                     .n = n,
+                                     .outputs = outputs,
+                                     .out = p->out,
+                                     .at = to,
+                                     .step = t->cells};
+  if (!is_narrow(p->out_is_narrow) && conv_tail_turned(&turned_out)) {
+    steps_in_place(&p->steps, (float *)p->out + to, to, n, outputs, t->cells);
+    return;
+  }
   for (int64_t i = 0; i < n; i += 8)
     for (int64_t o = 0; o < nr; o += 8)
       transpose_8x8(sums + i * nr + o, nr, turned + o * width + i, width);
-  const int64_t output = group * p->outputs + first, outputs = least(nr, p->outputs - first);
-  const int64_t to = (t->image * p->groups * p->outputs + output) * t->cells + at;
   store_rows(t, output, to, n, outputs, turned, sums);
 }
 

@@ -52,6 +52,35 @@ TARGET_AVX512 static void finish_avx512(const conv_tail *t, float bias, const fl
     store_limited_avx512(sum, added ? added + i : NULL, low, high, there, to + i);
   }
 }
+
+/* Cells [k, k + 16) of outputs [i, i + 16). */
+TARGET_AVX512 KERNEL_INLINE void turn_block(const turned_outputs *t, const conv_tail *tail,
+                                            int64_t i, int64_t k) {
+  enum { LANES = 16 };
+  const int64_t left = t->outputs - i, at = t->at + i * t->step + k;
+  const __mmask16 cells = t->n - k < LANES ? (__mmask16)bits_between(0, t->n - k) : 0xffff,
+                  outputs = left < LANES ? (__mmask16)bits_between(0, left) : 0xffff;
+  const __m512 none = _mm512_set1_ps(-0.0F);
+  const __m512 bias = t->bias ? _mm512_mask_loadu_ps(none, outputs, t->bias + i) : none;
+  const float *added = tail->added ? (const float *)tail->added + at : NULL;
+  float *out = t->out + at;
+  __m512 v[LANES];
+#pragma GCC unroll 16
+  for (int c = 0; c < LANES; c++) v[c] = _mm512_loadu_ps(t->sums + (k + c) * t->lanes + i) + bias;
+  turn_avx512(v);
+#pragma GCC unroll 16
+  for (int o = 0; o < LANES; o++)
+    if (o < left)
+      store_limited_avx512(v[o], added ? added + o * t->step : NULL, tail->low, tail->high, cells,
+                           out + o * t->step);
+}
+
+TARGET_AVX512 static void turn_avx512_rows(const turned_outputs *given) {
+  const turned_outputs own = *given, *t = &own; /* which no store changes */
+  const conv_tail tail = *t->tail;
+  for (int64_t i = 0; i < t->outputs; i += 16)
+    for (int64_t k = 0; k < t->n; k += 16) turn_block(t, &tail, i, k);
+}
 #endif
 
 /* Some at a time, widened. */
@@ -66,6 +95,17 @@ static void add_narrow(const conv_tail *t, float bias, int64_t at, int64_t n, co
     wide.added = added;
     conv_tail_row(&wide, bias, 0, some, from + i, to + i);
   }
+}
+
+bool conv_tail_turned(const turned_outputs *t) {
+#if KERNEL_X86
+  if (cpu_has_avx512() && !(t->tail->added && is_narrow(t->tail->added_is_narrow))) {
+    turn_avx512_rows(t);
+    return true;
+  }
+#endif
+  (void)t;
+  return false;
 }
 
 void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,

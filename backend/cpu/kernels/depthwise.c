@@ -98,7 +98,7 @@ static strips make_strips(const kernel_context *ctx, const conv_part *a) {
   const int64_t side = a->d[2].taps, stride = a->d[2].stride, columns = a->d[2].count,
                 rows = a->d[1].count;
   strips s = {.a = a,
-              .lanes = depthwise_lanes_fit(a),
+              .lanes = depthwise_lanes_fit(a, ctx->n_threads),
               .pitch = depthwise_pitch(side, stride, columns),
               .planes = DEPTHWISE_LANES,
               .n_planes = a->p->images * a->p->groups * a->p->outputs,

@@ -37,12 +37,6 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 
 enum { ROWS = 4, COLUMNS = 16 };
 
-/* Which of 32 columns from `column` on a row of so many has. */
-KERNEL_INLINE uint32_t columns_there(int64_t column, int64_t n) {
-  const int64_t from = column < 0 ? -column : 0, to = n - column < 32 ? n - column : 32;
-  return from < to ? bits_between(from, to) : 0;
-}
-
 /* What 16 neighbouring outputs see in one tap's column, and zeros beside the image. */
 TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t there,
                                                  int stride) {

@@ -18,8 +18,11 @@ enum {
   MOST_SIDE = 5,
   AHEAD = 512,            /* bytes of a plane */
   MOST_BYTES = 96 * 1024, /* of turned planes: they stay in the second-level cache */
-  NARROW = 10 /* columns, for each of a row of taps and for each of the stride: wider rows of few
-                 taps are made faster where they lie */
+  NARROW = 10,  /* columns, for each of a row of taps and for each of the stride: wider rows of few
+                   taps are made faster where they lie */
+  SHORT = 20,   /* the same of rows of three taps, whatever the stride */
+  SHORTEST = 10 /* the same where threads share planes: what another one wrote comes faster plane
+                   by plane */
 };
 
 /* ---------------------------------------------------------------- turning */
@@ -314,15 +317,18 @@ size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
   return memory_of(a, least(rows, rows_that_fit(a)), NULL).bytes;
 }
 
-bool depthwise_lanes_fit(const conv_part *a) {
+bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
   const window *d = &a->d[2];
-  return cpu_has_avx512() && d->count <= NARROW * d->taps * d->stride;
+  const int64_t most =
+      d->taps == 3 ? (n_threads > 1 ? SHORTEST : SHORT) : NARROW * d->taps * d->stride;
+  return cpu_has_avx512() && d->count <= most;
 }
 
 #else
 
-bool depthwise_lanes_fit(const conv_part *a) {
+bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
   (void)a;
+  (void)n_threads;
   return false;
 }
 size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {

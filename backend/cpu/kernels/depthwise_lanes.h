@@ -6,8 +6,8 @@
 
 enum { DEPTHWISE_LANES = 16 };
 
-/* Whether a part that depthwise_fits is made so: by the processor and the sizes. */
-bool depthwise_lanes_fit(const conv_part *a);
+/* Whether a part that depthwise_fits is made so: by the processor, the sizes and the threads. */
+bool depthwise_lanes_fit(const conv_part *a, int n_threads);
 /* Output rows [row, row + rows) of planes [plane, plane + count) of outputs, count <=
  * DEPTHWISE_LANES, in scratch memory of depthwise_lanes_bytes. False: a weight is not finite, and
  * nothing is done. The kernel of depthwise_kernels.h that does it then takes no scratch memory

@@ -47,7 +47,7 @@
 
 #define TILE_SET TILE_AVX512
 #define TILE(name) avx512_##name
-#define TILE_ROWS 12
+#define TILE_ROWS 14
 #define TILE_VECTORS 2
 #include "backend/cpu/kernels/direct_tiles.h"
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { DIRECT_AHEAD = 64 }; /* elements of k that are asked for ahead: offsets behind the last */
+
 /* c (rows, nr) = or += inputs times b. */
 typedef struct direct_product {
   int64_t k;
@@ -13,8 +15,12 @@ typedef struct direct_product {
   int64_t step;
   const float *b; /* (k, nr), rows b_step apart */
   int64_t b_step;
-  float *c;  /* (rows, nr) */
-  bool adds; /* else c is written */
+  float *c;         /* (rows, nr) */
+  bool adds;        /* else c is written */
+  const char *next; /* what is asked for on the way: `next_step` bytes for each k */
+  int64_t next_step;
+  bool asks; /* for x, DIRECT_AHEAD of k ahead, where step is 1: another thread may have written it
+              */
 } direct_product;
 
 typedef struct direct_kernel {

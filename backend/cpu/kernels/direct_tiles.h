@@ -11,21 +11,23 @@
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
-                                         const int64_t step) {
+                                         const int64_t step, const bool asks) {
   enum { FLOATS = TILE(floats) };
   const int64_t b_step = t->b_step;
   const float *b = t->b;
   TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
-#pragma GCC unroll 24
+#pragma GCC unroll 28
   for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
   for (int64_t k = 0; k < t->k; k++, b += b_step) {
     const float *x = t->x + t->offsets[k];
+    ask_for(t->next + k * t->next_step, 0);
+    if (asks) ask_for(t->x + t->offsets[k + DIRECT_AHEAD], 0);
     TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
       columns[v] = TILE_LOAD(b + v * FLOATS);
     }
-#pragma GCC unroll 12
+#pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
       const TILE_VECTOR in = TILE_FILL(x[i * step]);
 #pragma GCC unroll 4
@@ -33,7 +35,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
         sums[i * vectors + v] = TILE_ADD(in, columns[v], sums[i * vectors + v]);
     }
   }
-#pragma GCC unroll 24
+#pragma GCC unroll 28
   for (int i = 0; i < rows * vectors; i++) {
     TILE_VECTOR sum = sums[i];
     if (t->adds) sum += TILE_LOAD(t->c + i * FLOATS);
@@ -42,19 +44,21 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
 }
 
 TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, const int vectors,
-                                          const int64_t step){
-#define TILE_CASE(n) TILE(one)(t, n, vectors, step)
+                                          const int64_t step, const bool asks){
+#define TILE_CASE(n) TILE(one)(t, n, vectors, step, asks)
 #include "backend/cpu/kernels/tile_rows.h"
 }
 
 /* Some strides have code of their own. */
 TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
-  if (t->step == 1)
-    TILE(rows)(t, rows, vectors, 1);
+  if (t->step == 1 && t->asks)
+    TILE(rows)(t, rows, vectors, 1, true);
+  else if (t->step == 1)
+    TILE(rows)(t, rows, vectors, 1, false);
   else if (t->step == 2)
-    TILE(rows)(t, rows, vectors, 2);
+    TILE(rows)(t, rows, vectors, 2, false);
   else
-    TILE(rows)(t, rows, vectors, t->step);
+    TILE(rows)(t, rows, vectors, t->step, false);
 }
 
 TILE_TARGET static void TILE(whole)(const direct_product *t, int rows) {

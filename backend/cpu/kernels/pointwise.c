@@ -18,11 +18,12 @@ enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   FEW_STRIPS = 4,
-  TASKS = 4,             /* of a thread, at least, so that all end at about the same time */
-  LARGE_PLANE = 512,     /* columns that are cut alone: threads write what they will read */
-  TASK_WORK = 32 * 1024, /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024,     /* multiplications that are worth waking a thread up */
-  PACK_WORK = 64 * 1024  /* elements, the same */
+  TASKS = 4,                  /* of a thread, at least, so that all end at about the same time */
+  LARGE_PLANE = 512,          /* columns that are cut alone: threads write what they will read */
+  LARGE_OUTPUT = 1024 * 1024, /* elements that are beyond the second-level caches */
+  TASK_WORK = 32 * 1024,      /* multiplications of a task of few strips, at least */
+  WORK = 256 * 1024,          /* multiplications that are worth waking a thread up */
+  PACK_WORK = 64 * 1024       /* elements, the same */
 };
 
 /* How a convolution is cut. */
@@ -31,6 +32,7 @@ typedef struct cutting {
   const kgemm *g;
   bool tiled;                   /* by AMX */
   pointwise_kernel whole, half; /* by tiles of their columns alone */
+  bool asks;                    /* outputs are in memory: pointwise_tile */
   int64_t cells, height, strips;
   int64_t k;            /* elements or words of a column, as they are packed */
   int64_t across, down; /* tasks of an image and group: of columns, and of strips */
@@ -103,6 +105,7 @@ static cutting cut(const kernel_context *ctx, const conv_part *a, const kgemm *g
     c.k = conv_tiled_words(a->p);
   }
   c.strips = ceil_div(g->m, c.height);
+  c.asks = g->m * c.cells >= LARGE_OUTPUT;
   const int64_t panels = c.cells / c.whole.nr, products = a->p->images * g->batch;
   c.across = ceil_div(panels, TASK_PANELS);
   if (c.cells >= LARGE_PLANE && ctx->n_threads > 1) {
@@ -288,7 +291,8 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .c = (float *)p->out + at,
       .c_step = c->cells,
       .low = p->tail.low,
-      .high = p->tail.high};
+      .high = p->tail.high,
+      .asks = c->asks};
   const int rows = (int)least(c->height, c->g->m - row);
   if (c->tiled || is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
       is_narrow(p->tail.added_is_narrow))

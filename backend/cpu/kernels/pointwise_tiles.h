@@ -9,12 +9,23 @@
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
+TILE_TARGET KERNEL_INLINE void TILE(ask)(const pointwise_tile *t, const int rows,
+                                         const int vectors) {
+#pragma GCC unroll 24
+  for (int i = 0; i < rows * vectors; i++) {
+    const int64_t at = i / vectors * t->c_step + i % vectors * TILE(floats);
+    __builtin_prefetch(t->c + at, 1, 3);
+    if (t->added) __builtin_prefetch(t->added + at, 0, 3);
+  }
+}
+
 TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows,
                                          const int vectors) {
   enum { FLOATS = TILE(floats) };
   const float *a = t->a, *b = t->b;
   const int64_t a_step = t->a_step, b_step = t->b_step;
   int64_t k = 0;
+  if (t->asks) TILE(ask)(t, rows, vectors);
   do {
     TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
     const int64_t stop = t->k - k < POINTWISE_BLOCK ? t->k : k + POINTWISE_BLOCK;

@@ -177,31 +177,6 @@ static dtype max_type(dtype t) {
   for (int64_t i = 0; i < n; i++) ((T *)values)[i] = lowest;
 #define PUT_EMPTY(T, lowest, empty) ((T *)values)[i] = empty;
 
-/* Floats, some on any processor: as many as were taken. */
-#if KERNEL_X86
-TARGET_AVX512 static int64_t take_floats(int64_t n, const float *x, int64_t step, float *y) {
-  enum { LANES = 16 };
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  int64_t i = 0;
-  for (; i + LANES + step - 1 <= n; i += LANES) {
-    __m512 v = _mm512_loadu_ps(x + i * step);
-    if (step == 2) v = _mm512_permutex2var_ps(v, even, _mm512_loadu_ps(x + i * step + LANES));
-    const __m512 old = _mm512_loadu_ps(y + i);
-    const __mmask16 wins = (__mmask16)(_mm512_cmp_ps_mask(v, old, _CMP_GT_OQ) |
-                                       _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
-    _mm512_storeu_ps(y + i, _mm512_mask_mov_ps(old, wins, v));
-  }
-  return i;
-}
-#endif
-static int64_t take_some(dtype t, int64_t n, const void *x, int64_t step, void *values) {
-#if KERNEL_X86
-  if (t == DTYPE_F32 && cpu_has_avx512()) return take_floats(n, x, step, values);
-#endif
-  (void)t, (void)n, (void)x, (void)step, (void)values;
-  return 0;
-}
-
 /* values[i] becomes x[i * step] where that is larger. */
 static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
                                void *restrict values) {
@@ -211,6 +186,71 @@ static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64
 static void fill_lowest(dtype t, int64_t n, void *values) { FOR_MAX_TYPE(t, FILL_LOWEST) }
 
 static void put_empty(dtype t, int64_t i, void *values) { FOR_MAX_TYPE(t, PUT_EMPTY) }
+
+/* Rows that cells of a row of the output see. */
+typedef struct seen_rows {
+  const char *plane;
+  window z, y;
+  const int64_t *in;
+} seen_rows;
+
+#if KERNEL_X86
+enum { LANES = 16, MOST_TAPS = 8 };
+
+TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, uint32_t there,
+                                                 int64_t stride) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512 lowest = _mm512_set1_ps(-INFINITY);
+  __m512 v = _mm512_mask_loadu_ps(lowest, (__mmask16)there, x);
+  if (stride == 2)
+    v = _mm512_permutex2var_ps(v, even,
+                               _mm512_mask_loadu_ps(lowest, (__mmask16)(there >> 16), x + LANES));
+  return _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+
+/* n cells from `from` on, in the order of LARGER. */
+TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *p, const seen_rows *s, int64_t from,
+                                            int64_t n, const int64_t stride, float *values) {
+  const int64_t taps = p->kernel[2], step = p->dilation[2];
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t column = (from + i) * stride - p->padding[2];
+    uint32_t there[MOST_TAPS];
+    for (int64_t k = 0; k < taps; k++) there[k] = columns_there(column + k * step, s->in[2]);
+    __m512 best = _mm512_set1_ps(-INFINITY);
+    for (int64_t z = s->z.first; z < s->z.stop; z += s->z.step)
+      for (int64_t y = s->y.first; y < s->y.stop; y += s->y.step) {
+        /* where the first one would be: what is not there is masked */
+        const uintptr_t row = (uintptr_t)s->plane +
+                              (uintptr_t)((z * s->in[1] + y) * s->in[2] + column) * sizeof(float);
+        for (int64_t k = 0; k < taps; k++)
+          best = larger_avx512(best, (const float *)row + k * step, there[k], stride);
+      }
+    const __mmask16 stored = n - i < LANES ? (__mmask16)bits_between(0, n - i) : 0xffff;
+    _mm512_mask_storeu_ps(values + i, stored, best);
+  }
+}
+TARGET_AVX512 static void max_floats_1(const pool_args *p, const seen_rows *s, int64_t from,
+                                       int64_t n, float *values) {
+  max_floats(p, s, from, n, 1, values);
+}
+TARGET_AVX512 static void max_floats_2(const pool_args *p, const seen_rows *s, int64_t from,
+                                       int64_t n, float *values) {
+  max_floats(p, s, from, n, 2, values);
+}
+#endif
+
+/* Whether all n cells from `from` on were made at once. */
+static bool max_at_once(const pool_args *p, dtype t, const seen_rows *s, int64_t from, int64_t n,
+                        cell_row *values) {
+#if KERNEL_X86
+  if (t == DTYPE_F32 && p->stride[2] <= 2 && p->kernel[2] <= MOST_TAPS && cpu_has_avx512()) {
+    (p->stride[2] == 1 ? max_floats_1 : max_floats_2)(p, s, from, n, (float *)(void *)values);
+    return true;
+  }
+#endif
+  (void)p, (void)t, (void)s, (void)from, (void)n, (void)values;
+  return false;
+}
 
 /* n cells of a row from `from` on: values become the larger of them and of what is under them in a
  * row of the plane. */
@@ -226,12 +266,6 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
     if (stop <= first) continue;
     const char *x = row + (first * stride + shift) * size;
     char *y = (char *)values + (first - from) * size;
-    if (stride <= 2) {
-      const int64_t some = take_some(t, stop - first, x, stride, y);
-      first += some;
-      x += some * stride * size;
-      y += some * size;
-    }
     if (stride == 1) /* constants make vectors of the loops */
       take_larger(t, stop - first, x, 1, y);
     else if (stride == 2)
@@ -239,6 +273,17 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
     else
       take_larger(t, stop - first, x, stride, y);
   }
+}
+
+/* The largest that n cells of a row from `from` on see. */
+static void max_cells(const pool_args *p, dtype t, const seen_rows *s, int64_t from, int64_t n,
+                      cell_row *values) {
+  const int64_t size = (int64_t)dtype_size(t);
+  if (max_at_once(p, t, s, from, n, values)) return;
+  fill_lowest(t, n, values);
+  for (int64_t z = s->z.first; z < s->z.stop; z += s->z.step)
+    for (int64_t y = s->y.first; y < s->y.stop; y += s->y.step)
+      take_row(p, t, s->plane + (z * s->in[1] + y) * s->in[2] * size, from, n, values);
 }
 
 /* Cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
@@ -273,26 +318,25 @@ static void max_narrow_row(const pool_args *p, const uint16_t *plane, int64_t ta
   for (int64_t i = z.first; i < z.stop; i += z.step)
     for (int64_t j = y.first; j < y.stop; j += y.step)
       narrow_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
+  const window one = {.stop = 1, .step = 1};
+  const seen_rows seen = {(const char *)joined, one, one, p->in};
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    fill_lowest(DTYPE_F32, n, &values);
-    take_row(p, DTYPE_F32, (const char *)joined, from, n, &values);
+    max_cells(p, DTYPE_F32, &seen, from, n, &values);
     store_cells(p, DTYPE_F32, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
   }
 }
 
 /* plane: of dtype t. */
 static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task, int64_t row) {
-  int64_t columns = p->size[2], size = (int64_t)dtype_size(t);
-  const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
-  const bool is_empty = window_count(&z) == 0 || window_count(&y) == 0;
+  const int64_t columns = p->size[2];
+  const seen_rows seen = {plane, window_of(p, 0, row / p->size[1]),
+                          window_of(p, 1, row % p->size[1]), p->in};
+  const bool is_empty = window_count(&seen.z) == 0 || window_count(&seen.y) == 0;
   cell_row values;
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    fill_lowest(t, n, &values);
-    for (int64_t i = z.first; i < z.stop; i += z.step)
-      for (int64_t j = y.first; j < y.stop; j += y.step)
-        take_row(p, t, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
+    max_cells(p, t, &seen, from, n, &values);
     empty_cells(p, t, is_empty, from, n, &values);
     store_cells(p, t, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
   }

@@ -22,5 +22,9 @@ if (rows == 10) TILE_CASE(10);
 if (rows == 11) TILE_CASE(11);
 if (rows == 12) TILE_CASE(12);
 #endif
+#if TILE_ROWS > 12
+if (rows == 13) TILE_CASE(13);
+if (rows == 14) TILE_CASE(14);
+#endif
 
 #undef TILE_CASE

@@ -40,7 +40,7 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int row
   }
 }
 
-TILE_TARGET static void TILE_RUN(const winograd_product *t, int rows) {
+TILE_TARGET __attribute__((aligned(64))) static void TILE_RUN(const winograd_product *t, int rows) {
 #define TILE_CASE(n) TILE_ONE(t, n)
 #include "backend/cpu/kernels/tile_rows.h"
 }

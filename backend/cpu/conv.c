@@ -163,6 +163,15 @@ bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
 
+bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  conv_form f;
+  describe_conv_transpose(n, &f);
+  const conv_args p = arguments(r, &f);
+  if (!may_round(r, &f) || !conv_is_spread(&p) || !cpu_takes_form(r, f.weight)) return false;
+  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
+  return slot == f.x->slot;
+}
+
 clave_status cpu_conv(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv(n, &f);

@@ -92,3 +92,9 @@ void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
   if (!describe_epilogue(n, &f)) return;
   if (find_tail(r, &f, tail) || find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
 }
+
+void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwise_args *steps) {
+  elementwise_form f;
+  *steps = (short_elementwise_args){0};
+  if (describe_epilogue(n, &f) && find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
+}

@@ -11,5 +11,7 @@
  * and no steps. */
 void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
                short_elementwise_args *steps);
+/* The same of what has no tail: all of it in `steps`. */
+void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwise_args *steps);
 
 #endif

@@ -114,6 +114,38 @@ TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
   return _mm512_reduce_add_pd(low + high);
 }
 
+/* Of up to MOMENTS elements. */
+TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float shift,
+                                            double sums[2]) {
+  const __m512 by = _mm512_set1_ps(shift);
+  __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, squares[2] = {sum[0], sum[0]};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+      const __m512 some = widened(x + i + k * LANES) - by;
+      sum[k] += some;
+      squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
+    }
+  for (; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    const __m512 some = _mm512_maskz_sub_ps(there, load_narrow_avx512(there, x + i), by);
+    sum[0] += some;
+    squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
+  }
+  sums[0] += (double)_mm512_reduce_add_ps(sum[0] + sum[1]);
+  sums[1] += (double)_mm512_reduce_add_ps(squares[0] + squares[1]);
+}
+
+TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float scale, float shift,
+                                          float *to) {
+  const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_narrow_avx512(there, x + i), a, b));
+  }
+}
+
 TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, int64_t n,
                                             float number, uint16_t *to) {
   const __m512 by = _mm512_set1_ps(number);
@@ -220,6 +252,30 @@ double narrow_sum(const uint16_t *x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)bf16_to_f32(x[i]);
   return sum;
+}
+
+void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
+  enum { MOMENTS = 1024 };
+#if KERNEL_X86
+  for (int64_t i = 0; cpu_has_avx512_bf16() && i < n; i += MOMENTS)
+    moments_bf16(x + i, least(MOMENTS, n - i), shift, sums);
+  if (cpu_has_avx512_bf16()) return;
+#endif
+  for (int64_t i = 0; i < n; i++) {
+    const double some = (double)bf16_to_f32(x[i]) - (double)shift;
+    sums[0] += some;
+    sums[1] += some * some;
+  }
+}
+
+void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    shift_bf16(x, n, scale, shift, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) to[i] = bf16_to_f32(x[i]) * scale + shift;
 }
 
 void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to) {

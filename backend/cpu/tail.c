@@ -98,3 +98,9 @@ void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwi
   *steps = (short_elementwise_args){0};
   if (describe_epilogue(n, &f) && find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
 }
+
+bool tail_reads(const node *n, uint32_t slot) {
+  for (operand_iter i = operands_of(n->instruction); next_operand(&i);)
+    if (i.o.tid == slot && is_epilogue_input(&i.o)) return true;
+  return false;
+}

@@ -154,6 +154,9 @@ KEPT = {
     "pool": ([conv(3, 32, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), conv(32, 24)], (1, 3, 70, 74), 2),
     "pool, of other strides": ([conv(16, 32), nn.MaxPool2d((2, 3), (1, 3)), conv(32, 24)], (1, 16, 37, 40), 2),
     "mean": ([conv(16, 32), conv(32, 90), nn.AdaptiveAvgPool2d(1)], (2, 16, 13, 17), 2),
+    "patches": ([nn.Conv2d(3, 40, 16, 16), nn.ReLU(), conv(40, 24)], (1, 3, 176, 208), 1),
+    "patches that overlap": ([conv(3, 24, 7, 4), conv(24, 20), conv(20, 8)], (2, 3, 67, 71), 2),
+    "patches apart": ([conv(5, 33, 4, 6), conv(33, 20), conv(20, 8)], (2, 5, 79, 85), 2),
     "means of planes": ([conv(16, 32), conv(32, 90), Mean((2, 3))], (3, 16, 13, 17), 2),
     "means of rows": ([conv(16, 32), conv(32, 90), Mean(-1)], (2, 16, 13, 37), 2),
     "rows": (
@@ -218,11 +221,28 @@ BY_C = {
         (2, 16, 17, 21),
         1,
     ),
+    "products": ([nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 40)], (2, 65, 64), 1),
+    "products of odd columns": ([nn.Linear(63, 97), nn.ReLU(), nn.Linear(97, 41)], (2, 65, 63), 1),
+    "products of normed rows": (
+        [nn.LayerNorm(64), nn.Linear(64, 96), Steps(), nn.RMSNorm(96), nn.Linear(96, 40)],
+        (2, 33, 64),
+        2,
+    ),
+    "products, residuals": (
+        [
+            nn.Linear(64, 64),
+            Residual(nn.LayerNorm(64), nn.Linear(64, 100), nn.GELU(), nn.Linear(100, 64)),
+            nn.Linear(64, 8),
+        ],
+        (2, 41, 64),
+        3,
+    ),
+    "products, read by others": ([nn.Linear(64, 96), Both(nn.Linear(96, 40), nn.Identity(), Cumsum())], (2, 65, 64), 1),
     "a normed input": ([nn.GroupNorm(4, 16), conv(16, 8)], (2, 16, 17, 21), 1),
     "normed as floats": ([conv(16, 32), nn.GroupNorm(4, 32), nn.SiLU(), Cumsum()], (2, 16, 17, 21), 1),
 }
 # Those of which a step is left to tiles, without which the values stay F32.
-BY_TILES = {name for name in BY_C if "transposed" in name}
+BY_TILES = {name for name in BY_C if "transposed" in name or "products" in name}
 KEPT |= BY_C
 # And under OpenCL, where these have kernels of F32 alone: convolutions by Winograd's method, of groups, of volumes.
 WIDE = {
@@ -242,7 +262,7 @@ def sequence(layers):
     torch.manual_seed(3)
     for layer in layers:
         for m in layer.modules():
-            if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)):
+            if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Linear)):
                 m.reset_parameters()
     return nn.Sequential(*layers).eval()
 
@@ -302,6 +322,22 @@ def test_kept_by_kernels(name, monkeypatch):
     x = torch.randn(shape)
     program = clave.export(module, (x,), verify=False)
     check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
+
+
+@pytest.mark.skipif(not TILES, reason="no tiles of BF16")
+def test_gelu():
+    """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
+    layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]
+    for layer in layers[::2]:
+        layer.weight = nn.Parameter(torch.eye(64))
+    x = torch.linspace(-9, 9, 64 * 512).reshape(512, 64)
+    x[-1] *= 1e4
+    x = x.bfloat16().float()
+    program = clave.export(nn.Sequential(*layers).eval(), (x,), verify=False)
+    (got,) = clave.Session(program, "cpu", precision="fast").run(x.numpy())
+    want = nn.functional.gelu(x.double()).numpy()
+    assert is_bf16(np.array(got))
+    assert (np.abs(got - want) <= (2.0**-8 + 2.0**-10) * np.abs(want) + 2.0**-29 * np.abs(x.numpy())).all()
 
 
 @pytest.mark.by_turn(8)

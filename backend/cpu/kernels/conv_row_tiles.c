@@ -30,8 +30,12 @@ typedef struct row_tiles {
   uint32_t *copied; /* (groups, channels, slices, height, width) */
 } row_tiles;
 
-/* From a pair of a row's elements to the next, in words of a copied row. */
-static int64_t pair_step(const row_tiles *t) { return 2 / t->p->dims[2].stride; }
+/* Elements from a word of a copied row to the next. */
+static int64_t word_step(const conv_args *p) { return p->dims[2].stride == 1 ? 1 : 2; }
+/* From a pair of a row's elements to the next, and from an output's first to the next output's, in
+ * words of a copied row. */
+static int64_t pair_step(const row_tiles *t) { return 2 / word_step(t->p); }
+static int64_t output_step(const row_tiles *t) { return t->p->dims[2].stride / word_step(t->p); }
 static int64_t channel_words(const row_tiles *t) { return t->slices * t->height * t->width; }
 
 static void cut(const kernel_context *ctx, row_tiles *t) {
@@ -50,7 +54,7 @@ static row_tiles plan(const kernel_context *ctx, const conv_args *p) {
   if (out_size(p) > 0) {
     t.slices = conv_dim_reach(&p->dims[0], p->dims[0].out);
     t.height = conv_dim_reach(&p->dims[1], p->dims[1].out);
-    t.width = p->dims[2].out + (conv_row_words(p) - 1) * pair_step(&t);
+    t.width = (p->dims[2].out - 1) * output_step(&t) + 1 + (conv_row_words(p) - 1) * pair_step(&t);
   }
   cut(ctx, &t);
   return t;
@@ -84,7 +88,7 @@ static uint32_t word_at(const row_tiles *t, const void *from, int64_t i) {
   const bool narrow = is_narrow(t->p->x_is_narrow);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
-    const int64_t at = i * d->stride + half - d->padding;
+    const int64_t at = i * word_step(t->p) + half - d->padding;
     if (at < 0 || at >= d->in) continue;
     const uint16_t bits =
         narrow ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
@@ -107,11 +111,11 @@ static void join_words(const row_tiles *t, const void *from, int64_t at, int64_t
 
 static void copy_row(const row_tiles *t, const void *from, uint32_t *to) {
   const conv_dim *d = &t->p->dims[2];
-  const int64_t begin = least(ceil_div(d->padding, d->stride), t->width),
+  const int64_t step = word_step(t->p), begin = least(ceil_div(d->padding, step), t->width),
                 last = d->in + d->padding - 2; /* where a word begins whose halves are both there */
-  const int64_t end = at_least(least(last < 0 ? 0 : last / d->stride + 1, t->width), begin);
+  const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, t->width), begin);
   for (int64_t i = 0; i < begin; i++) to[i] = word_at(t, from, i);
-  if (end > begin) join_words(t, from, begin * d->stride - d->padding, end - begin, to + begin);
+  if (end > begin) join_words(t, from, begin * step - d->padding, end - begin, to + begin);
   for (int64_t i = end; i < t->width; i++) to[i] = word_at(t, from, i);
 }
 
@@ -139,11 +143,13 @@ static void copy_image(const kernel_context *ctx, row_tiles *t) {
 /* The words that outputs of a row see of a row of the kernel, one row of them for each pair. Of an
  * odd number the last one has zeros: an infinity there would make no number of a weight of none. */
 static void pack_row(const row_tiles *t, const uint32_t *from, int64_t columns, uint32_t *to) {
-  const int64_t pairs = t->p->dims[2].kernel / 2;
-  for (int64_t i = 0; i < pairs; i++, from += pair_step(t), to += wide_columns(t))
-    memcpy(to, from, (size_t)columns * sizeof *to);
+  const int64_t pairs = t->p->dims[2].kernel / 2, step = output_step(t), wide = wide_columns(t);
+  for (int64_t i = 0; i < pairs; i++, from += pair_step(t), to += wide) {
+    if (step == 1) memcpy(to, from, (size_t)columns * sizeof *to);
+    for (int64_t j = 0; step > 1 && j < columns; j++) to[j] = from[j * step];
+  }
   if (pairs == conv_row_words(t->p)) return;
-  for (int64_t i = 0; i < columns; i++) to[i] = from[i] & 0xffff;
+  for (int64_t i = 0; i < columns; i++) to[i] = from[i * step] & 0xffff;
 }
 
 /* panel (words, wide columns) */
@@ -157,7 +163,7 @@ static void pack_panel(const row_tiles *t, const conv_patch *k, uint32_t *panel)
                   z = i / d[1].kernel % d[0].kernel * d[0].dilation + k->z * d[0].stride;
     const uint32_t *slice =
         t->copied + (k->group * p->channels + i / d[1].kernel / d[0].kernel) * channel_words(t) +
-        z * t->height * t->width + k->column;
+        z * t->height * t->width + k->column * output_step(t);
     for (int64_t row = 0; row < k->rows; row++)
       pack_row(t, slice + ((k->row + row) * d[1].stride + y) * t->width, k->columns,
                to + row * k->columns);

@@ -63,21 +63,25 @@ static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fil
 }
 
 static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
+static bool is_float(const ktensor *t, bool narrow) { return is_narrow(narrow) || is_f32(t); }
 
 static void scale_floats(const row_norm *p, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
-  float ones[ROW_BLOCK], zeros[ROW_BLOCK];
+  const bool narrow = is_narrow(p->out_is_narrow);
+  float ones[ROW_BLOCK], zeros[ROW_BLOCK], room[ROW_BLOCK];
   for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
     const int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK, i = r * p->row + at;
     rows.scale(n, (const float *)p->x.data + i, mean, inverse,
                find_part(&p->weight, at, n, 1, ones), find_part(&p->bias, at, n, 0, zeros),
-               (float *)p->out.data + i);
+               narrow ? room : (float *)p->out.data + i);
+    if (narrow) narrow_row(room, n, (uint16_t *)p->out.data + i);
   }
 }
 
 static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
-  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) && is_f32(&p->out)) {
+  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) &&
+      is_float(&p->out, p->out_is_narrow)) {
     scale_floats(p, r, mean, inverse);
     return;
   }
@@ -161,8 +165,6 @@ static void scale_any(const channel_norm *p, int64_t at, int64_t n, double scale
   for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
   store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, at), 1, n, x);
 }
-
-static bool is_float(const ktensor *t, bool narrow) { return is_narrow(narrow) || is_f32(t); }
 
 /* Plane `k` (of batch * channels). */
 static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {

@@ -9,6 +9,7 @@ typedef struct row_norm {
   ktensor x, weight, bias, out;
   int64_t n_rows, row;
   double eps;
+  bool out_is_narrow; /* narrow.h: of F32, as are weight and bias */
 } row_norm;
 KERNEL(layer_norm, row_norm); /* (x - mean) / sqrt(var + eps) * weight + bias */
 KERNEL(rms_norm, row_norm);   /* x / sqrt(mean(x^2) + eps) * weight */

@@ -122,6 +122,10 @@ static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_
     pairs_round(from, n, to);
     return;
   }
+  if (s->type == DTYPE_BF16 && s->k_stride == 1 && kn == 2 * n) {
+    memcpy(to, from, (size_t)n * sizeof *to);
+    return;
+  }
   load_row(COMPUTE_F32, s->type, from, s->k_stride, kn, x);
   if (kn < 2 * n) x[kn] = 0;
   pairs_round(x, n, to);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/amx_sums.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/conv_sums.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_words.h"
@@ -140,16 +141,34 @@ static void copy_image(const kernel_context *ctx, row_tiles *t) {
                     ceil_div(COPY_WORK, 2 * t->width), copy_rows, t);
 }
 
+#if KERNEL_X86
+/* Those bits of n words that `keep` has. Rows of a panel are short. */
+TARGET_AVX512 static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
+  enum { LANES = 16 };
+  const __m512i bits = _mm512_set1_epi32((int)keep);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    _mm512_storeu_si512(to + i, _mm512_and_si512(bits, _mm512_loadu_si512(from + i)));
+  const __mmask16 rest = (__mmask16)bits_between(0, n - i);
+  _mm512_mask_storeu_epi32(to + i, rest,
+                           _mm512_and_si512(bits, _mm512_maskz_loadu_epi32(rest, from + i)));
+}
+#else
+static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
+  for (int64_t i = 0; i < n; i++) to[i] = from[i] & keep;
+}
+#endif
+
 /* The words that outputs of a row see of a row of the kernel, one row of them for each pair. Of an
  * odd number the last one has zeros: an infinity there would make no number of a weight of none. */
 static void pack_row(const row_tiles *t, const uint32_t *from, int64_t columns, uint32_t *to) {
-  const int64_t pairs = t->p->dims[2].kernel / 2, step = output_step(t), wide = wide_columns(t);
-  for (int64_t i = 0; i < pairs; i++, from += pair_step(t), to += wide) {
-    if (step == 1) memcpy(to, from, (size_t)columns * sizeof *to);
-    for (int64_t j = 0; step > 1 && j < columns; j++) to[j] = from[j * step];
+  const int64_t kernel = t->p->dims[2].kernel, step = output_step(t), next = pair_step(t),
+                wide = wide_columns(t);
+  for (int64_t i = 0; i < kernel; i += 2, from += next, to += wide) {
+    const uint32_t keep = i + 1 < kernel ? UINT32_MAX : 0xffff;
+    if (step == 1) copy_words(from, columns, keep, to);
+    for (int64_t j = 0; step > 1 && j < columns; j++) to[j] = from[j * step] & keep;
   }
-  if (pairs == conv_row_words(t->p)) return;
-  for (int64_t i = 0; i < columns; i++) to[i] = from[i * step] & 0xffff;
 }
 
 /* panel (words, wide columns) */

@@ -24,7 +24,12 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
   for (; i + 16 <= n; i += 16)
     _mm512_storeu_si512(to + i, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 2 * i + 16),
                                                              _mm512_loadu_ps(x + 2 * i)));
-  round_portable(x + 2 * i, n - i, to + i);
+  if (i == n) return;
+  const uint32_t some = bits_between(0, 2 * (n - i));
+  const __m512 low = _mm512_maskz_loadu_ps((__mmask16)some, x + 2 * i),
+               high = _mm512_maskz_loadu_ps((__mmask16)(some >> 16), x + 2 * i + 16);
+  _mm512_mask_storeu_epi32(to + i, (__mmask16)bits_between(0, n - i),
+                           (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
 /* Words [i, i + n), n <= 16, of a join. */

@@ -324,6 +324,28 @@ def test_kept_by_kernels(name, monkeypatch):
     check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
 
 
+class Tied(nn.Module):
+    """A weight that a convolution reads, and a transposed one."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 32, 2, 2) / 11)
+
+    def forward(self, x):
+        first = nn.functional.conv2d(x, self.weight, stride=2)
+        return first, nn.functional.conv_transpose2d(first, self.weight, stride=2)
+
+
+def test_tied(monkeypatch):
+    """Each has a form of its own, whichever is made first."""
+    torch.manual_seed(5)
+    x = torch.randn(1, 32, 26, 38)
+    program = clave.export(Tied().eval(), (x,), verify=False)
+    strict, fast = (run(program, (x.numpy(),), how, monkeypatch) for how in ("strict", "fast"))
+    for s, f in zip(strict, fast, strict=True):
+        assert 0 < np.abs(s - f).max() <= 2.0**-6 * np.abs(s).max()
+
+
 @pytest.mark.skipif(not TILES, reason="no tiles of BF16")
 def test_gelu():
     """Of a product that is kept as BF16: of a polynomial, of every sign and size."""

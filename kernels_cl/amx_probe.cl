@@ -18,7 +18,11 @@ __kernel void amx_probe(__global int *sums, const long sums_offset) {
       const int even = (int)(at * 2654435761u) >> 28, odd = (int)((at + 1) * 2654435761u) >> 28;
       b[i * 2 * AMX_SIDE + j] = as_float(float_to_bf16(even) | (uint)float_to_bf16(odd) << 16);
     }
-  const tiles t = {(const __global float *)(sums + SUMS), PANEL, 2, 2 * AMX_SIDE, 0, b, 0};
+  const tiles t = {.a = (const __global float *)(sums + SUMS),
+                   .a_panel = PANEL,
+                   .panels = 2,
+                   .b_row = 2 * AMX_SIDE,
+                   .b = b};
   amx_begin();
   multiply_tiles(&t, WORDS, made, 2 * AMX_SIDE, true);
   amx_end();

@@ -96,8 +96,13 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
   const int each = ROWS * AMX_WHOLE(depth), twos = (int)(last - first + 1) / 2,
             lines = next ? (COLUMNS + twos - 1) / twos : 0;
   for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
-    const tiles t = {
-        a + (long)panel * each, each, min(2, (int)(last - panel)), COLUMNS, lines, b, next, 0};
+    const tiles t = {.a = a + (long)panel * each,
+                     .a_panel = each,
+                     .panels = min(2, (int)(last - panel)),
+                     .b_row = COLUMNS,
+                     .lines = lines,
+                     .b = b,
+                     .next = next};
     multiply_tiles(&t, depth, sums, strip, k0 == 0);
     next += lines * (depth / AMX_SIDE) * LINE;
   }

@@ -144,14 +144,12 @@ static inline void make_tiles(const product *p, int panels, x_pointer x, const f
     t = tile_at(at, end, positions);
     for (int k0 = 0; k0 < p->channels; k0 += DEPTH) {
       const int depth = min(DEPTH, p->channels - k0), each = ROWS * depth;
-      const tiles some = {p->weight + (long)k0 * p->padded + (long)p->panel * each,
-                          each,
-                          panels,
-                          COLUMNS,
-                          0,
-                          x + k0 * COLUMNS,
-                          0,
-                          start};
+      const tiles some = {.a = p->weight + (long)k0 * p->padded + (long)p->panel * each,
+                          .a_panel = each,
+                          .panels = panels,
+                          .b_row = COLUMNS,
+                          .b = x + k0 * COLUMNS,
+                          .start = start};
       multiply_tiles(&some, depth, sums + (t.first - begin), PITCH, k0 == 0);
     }
   }

@@ -132,12 +132,6 @@ static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form 
   return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
 }
 
-static bool is_added(const node *n, uint32_t slot) {
-  for (operand_iter i = operands_of(n->instruction); next_operand(&i);)
-    if (i.o.tid == slot && is_epilogue_input(&i.o)) return true;
-  return false;
-}
-
 /* Whether a node is recorded as what reads and writes BF16, and what follows it then. */
 static bool finds_narrow_way(cpu_recorder *r, const node *n, const conv_form *f, conv_args *p) {
   *p = arguments(r, f);
@@ -159,8 +153,17 @@ bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   if (slot == f.out->slot)
     return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1 &&
            (f.x->t.is_narrow || !conv_is_strips(&p));
-  if (is_added(n, slot) && !(has_tail && p.tail.added)) return false;
+  if (tail_reads(n, slot) && !(has_tail && p.tail.added)) return false;
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
+}
+
+bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  conv_form f;
+  describe_conv_transpose(n, &f);
+  const conv_args p = arguments(r, &f);
+  if (!may_round(r, &f) || !conv_is_spread(&p) || !cpu_takes_form(r, f.weight)) return false;
+  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
+  return slot == f.x->slot;
 }
 
 clave_status cpu_conv(cpu_recorder *r, const node *n) {

@@ -43,10 +43,17 @@ extern const cpu_op cpu_table[IR_OP_COUNT];
  * family. */
 typedef bool (*cpu_taking)(cpu_recorder *r, const node *n, uint32_t slot);
 bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool cat_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool group_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool layer_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool matmul_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool rms_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
+bool upsample_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
 /* Asks one of them; what it records is let go. */
 bool cpu_would_take(backend *b, cpu_taking takes, const node *n, uint32_t slot);
 

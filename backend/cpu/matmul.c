@@ -46,36 +46,57 @@ static gemm_cut cut_product(cpu_recorder *r, const matmul_args *p) {
                           : (gemm_cut){0};
 }
 
+static matmul_args arguments(cpu_recorder *r, const matmul_form *f) {
+  return (matmul_args){.a = cpu_operand(r, f->a).data,
+                       .b = cpu_operand(r, f->b).data,
+                       .bias = cpu_operand(r, f->bias).data,
+                       .out = cpu_operand(r, f->out).data,
+                       .type = tensor_own_type(&f->out->t),
+                       .b_type = f->b->t.type,
+                       .encoding = f->b->t.encoding,
+                       .m = f->m,
+                       .n = f->n,
+                       .k = f->k,
+                       .batches = f->batches,
+                       .a_m = f->a_m,
+                       .a_k = f->a_k,
+                       .b_k = f->b_k,
+                       .b_n = f->b_n,
+                       .bias_m = f->bias_m,
+                       .bias_n = f->bias_n,
+                       .a_batch = cpu_layout(&f->batch_a),
+                       .b_batch = cpu_layout(&f->batch_b),
+                       .bias_batch = cpu_layout(&f->batch_bias),
+                       .alpha = f->alpha,
+                       .beta = f->bias ? f->beta : 0,
+                       .a_is_narrow = f->a->t.is_narrow,
+                       .out_is_narrow = f->out->t.is_narrow,
+                       .tail = conv_tail_none};
+}
+
 clave_status cpu_matmul(cpu_recorder *r, const node *n) {
   matmul_form f;
   describe_matmul(n, &f);
-  matmul_args p = {.a = cpu_operand(r, f.a).data,
-                   .b = cpu_operand(r, f.b).data,
-                   .bias = cpu_operand(r, f.bias).data,
-                   .out = cpu_operand(r, f.out).data,
-                   .type = f.out->t.type,
-                   .b_type = f.b->t.type,
-                   .encoding = f.b->t.encoding,
-                   .m = f.m,
-                   .n = f.n,
-                   .k = f.k,
-                   .batches = f.batches,
-                   .a_m = f.a_m,
-                   .a_k = f.a_k,
-                   .b_k = f.b_k,
-                   .b_n = f.b_n,
-                   .bias_m = f.bias_m,
-                   .bias_n = f.bias_n,
-                   .a_batch = cpu_layout(&f.batch_a),
-                   .b_batch = cpu_layout(&f.batch_b),
-                   .bias_batch = cpu_layout(&f.batch_bias),
-                   .alpha = f.alpha,
-                   .beta = f.bias ? f.beta : 0,
-                   .tail = conv_tail_none};
+  matmul_args p = arguments(r, &f);
   TRY(pack_b(r, &f, &p));
   if (matmul_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
   p.cut = cut_product(r, &p);
   return cpu_launch(r, matmul, &p);
+}
+
+/* Steps with no other input run on sums before these are rounded. */
+bool matmul_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  matmul_form f;
+  describe_matmul(n, &f);
+  matmul_args p = arguments(r, &f);
+  if (p.type != DTYPE_F32 || choose_rounding(r, &f, &p) != ROUNDS_TO_BF16 ||
+      !cpu_takes_form(r, f.b))
+    return false;
+  p.is_packed = p.rounds = true;
+  if (!matmul_may_narrow(&p)) return false;
+  take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
+  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1;
+  return slot == f.a->slot && !tail_reads(n, slot);
 }
 
 /* Codes in panels alone, if they are constant. */

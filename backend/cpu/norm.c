@@ -2,6 +2,7 @@
 #include "ops/norm.h"
 
 #include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/tail.h"
 #include "cpu_ops.h"
 
 static row_norm row_args(cpu_recorder *r, const norm_form *f) {
@@ -11,7 +12,28 @@ static row_norm row_args(cpu_recorder *r, const norm_form *f) {
                     .out = cpu_operand(r, f->out),
                     .n_rows = f->rows,
                     .row = f->row,
-                    .eps = f->eps};
+                    .eps = f->eps,
+                    .out_is_narrow = f->out->t.is_narrow};
+}
+
+/* A result alone: what is normed keeps its digits, as sums of many layers need them. */
+static bool row_norm_takes_narrow(cpu_recorder *r, const node *n, const norm_form *f,
+                                  uint32_t slot) {
+  const ktensor weight = cpu_operand(r, f->weight), bias = cpu_operand(r, f->bias);
+  return slot == f->out->slot && cpu_has_own_epilogue(r, n) && f->x->t.type == DTYPE_F32 &&
+         (!weight.data || weight.type == DTYPE_F32) && (!bias.data || bias.type == DTYPE_F32);
+}
+
+bool layer_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  norm_form f;
+  describe_layer_norm(n, &f);
+  return row_norm_takes_narrow(r, n, &f, slot);
+}
+
+bool rms_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  norm_form f;
+  describe_rms_norm(n, &f);
+  return row_norm_takes_narrow(r, n, &f, slot);
 }
 
 clave_status cpu_layer_norm(cpu_recorder *r, const node *n) {
@@ -39,14 +61,31 @@ static channel_norm channel_args(cpu_recorder *r, const norm_form *f) {
                         .channels = f->channels,
                         .plane = f->plane,
                         .groups = f->groups,
-                        .eps = f->eps};
+                        .eps = f->eps,
+                        .x_is_narrow = f->x->t.is_narrow,
+                        .out_is_narrow = f->out->t.is_narrow};
+}
+
+static channel_norm group_args(cpu_recorder *r, const node *n, const norm_form *f) {
+  channel_norm args = channel_args(r, f);
+  if (tensor_own_type(&f->x->t) == DTYPE_F32) take_steps(r, n, SHORT_INPUTS, &args.steps);
+  return args;
 }
 
 clave_status cpu_group_norm(cpu_recorder *r, const node *n) {
   norm_form f;
   describe_group_norm(n, &f);
-  const channel_norm args = channel_args(r, &f);
+  const channel_norm args = group_args(r, n, &f);
   return cpu_launch(r, group_norm, &args);
+}
+
+/* What follows runs on floats, before these are rounded. */
+bool group_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  norm_form f;
+  describe_group_norm(n, &f);
+  const channel_norm args = group_args(r, n, &f);
+  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n) && args.steps.head.n_inputs <= 1;
+  return slot == f.x->slot;
 }
 
 clave_status cpu_batch_norm(cpu_recorder *r, const node *n) {

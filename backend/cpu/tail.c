@@ -92,3 +92,15 @@ void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
   if (!describe_epilogue(n, &f)) return;
   if (find_tail(r, &f, tail) || find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
 }
+
+void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwise_args *steps) {
+  elementwise_form f;
+  *steps = (short_elementwise_args){0};
+  if (describe_epilogue(n, &f) && find_steps(r, &f, most_inputs, steps)) cpu_takes_epilogue(r);
+}
+
+bool tail_reads(const node *n, uint32_t slot) {
+  for (operand_iter i = operands_of(n->instruction); next_operand(&i);)
+    if (i.o.tid == slot && is_epilogue_input(&i.o)) return true;
+  return false;
+}

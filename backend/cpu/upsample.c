@@ -12,8 +12,15 @@ clave_status cpu_upsample(cpu_recorder *r, const node *n) {
   upsample_args p = {.x = cpu_operand(r, f.x).data,
                      .out = cpu_operand(r, f.out).data,
                      .type = f.x->t.type,
+                     .out_type = f.out->t.type,
                      .planes = f.planes,
                      .precision = f.precision};
   memcpy(p.axes, f.axes, sizeof p.axes);
   return cpu_launch(r, upsample, &p);
+}
+
+/* Sums, too, are rounded once. */
+bool upsample_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+  (void)slot;
+  return cpu_has_own_epilogue(r, n);
 }

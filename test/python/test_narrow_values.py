@@ -18,7 +18,9 @@ import clave
 from clave import _library
 
 ROOT = Path(__file__).resolve().parents[2]
-PAIRS = "avx512_bf16" in (Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else [])
+FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+PAIRS = "avx512_bf16" in FLAGS
+TILES = "amx_bf16" in FLAGS and os.environ.get("CLAVE_DEVICE_CLASS") != "avx512"
 pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
 BY_KERNELS = pytest.mark.skipif(os.environ.get("CLAVE_DEVICE_CLASS") == "gpu", reason="kernels for GPUs keep F32")
 
@@ -61,6 +63,17 @@ def conv(channels, outputs, kernel=1, stride=1, groups=1, **how):
 
 def depthwise(channels, kernel, stride):
     return conv(channels, channels, kernel, stride, channels)
+
+
+class Joined(nn.Module):
+    """What some layers make of one value, side by side."""
+
+    def __init__(self, *layers, axis=1):
+        super().__init__()
+        self.layers, self.axis = nn.ModuleList(layers), axis
+
+    def forward(self, x):
+        return torch.cat([layer(x) for layer in self.layers], self.axis)
 
 
 class Steps(nn.Module):
@@ -141,6 +154,9 @@ KEPT = {
     "pool": ([conv(3, 32, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), conv(32, 24)], (1, 3, 70, 74), 2),
     "pool, of other strides": ([conv(16, 32), nn.MaxPool2d((2, 3), (1, 3)), conv(32, 24)], (1, 16, 37, 40), 2),
     "mean": ([conv(16, 32), conv(32, 90), nn.AdaptiveAvgPool2d(1)], (2, 16, 13, 17), 2),
+    "patches": ([nn.Conv2d(3, 40, 16, 16), nn.ReLU(), conv(40, 24)], (1, 3, 176, 208), 1),
+    "patches that overlap": ([conv(3, 24, 7, 4), conv(24, 20), conv(20, 8)], (2, 3, 67, 71), 2),
+    "patches apart": ([conv(5, 33, 4, 6), conv(33, 20), conv(20, 8)], (2, 5, 79, 85), 2),
     "means of planes": ([conv(16, 32), conv(32, 90), Mean((2, 3))], (3, 16, 13, 17), 2),
     "means of rows": ([conv(16, 32), conv(32, 90), Mean(-1)], (2, 16, 13, 37), 2),
     "rows": (
@@ -170,6 +186,64 @@ KEPT = {
     "a reader of sums": ([conv(24, 48), Both(conv(48, 33), conv(33, 20), Cumsum()), nn.Identity()], (1, 24, 13, 17), 1),
     "an output": ([Both(conv(24, 48), conv(48, 20), nn.Identity())], (1, 24, 13, 17), 0),
 }
+# What OpenCL has kernels of F32 for.
+BY_C = {
+    "joined": ([conv(16, 32), Joined(conv(32, 24), conv(32, 40, 3)), conv(64, 8)], (2, 16, 13, 17), 4),
+    "joined rows": ([conv(16, 32), Joined(conv(32, 24), conv(32, 24, 3), axis=3), conv(24, 8)], (2, 16, 13, 17), 4),
+    "joined with an input": ([Joined(nn.Identity(), conv(16, 24)), conv(40, 8)], (2, 16, 13, 17), 2),
+    "joined as floats": ([Joined(conv(16, 24), conv(16, 23), axis=1), Cumsum()], (2, 16, 13, 17), 3),
+    "joined rows as floats": ([Joined(conv(16, 24), conv(16, 24), axis=-1), Cumsum()], (2, 16, 13, 17), 3),
+    "upsampled": (
+        [conv(16, 32), nn.Upsample(scale_factor=2), conv(32, 24, 3), nn.Upsample(scale_factor=(3, 1.5)), conv(24, 8)],
+        (2, 16, 17, 19),
+        4,
+    ),
+    "upsampled by sums": ([conv(16, 32), nn.Upsample((31, 50), mode="bilinear"), conv(32, 8)], (1, 16, 17, 19), 2),
+    "an upsampled input": ([nn.Upsample(scale_factor=2), conv(16, 8)], (2, 16, 17, 19), 1),
+    "upsampled as floats": ([conv(16, 32), nn.Upsample(scale_factor=2), Cumsum()], (2, 16, 13, 17), 2),
+    "transposed": ([conv(16, 32), nn.ConvTranspose2d(32, 21, 2, 2), conv(21, 8)], (2, 16, 13, 37), 2),
+    "transposed, then a step": (
+        [conv(16, 32), nn.ConvTranspose2d(32, 21, 2, 2), nn.ReLU(), conv(21, 8)],
+        (2, 16, 13, 17),
+        1,
+    ),
+    "a transposed input": ([nn.ConvTranspose2d(32, 21, 2, 2), conv(21, 8)], (2, 32, 13, 17), 1),
+    "transposed as floats": ([conv(16, 32), nn.ConvTranspose2d(32, 21, 2, 2), Cumsum()], (2, 16, 13, 37), 1),
+    "group norms": (
+        [conv(16, 32), nn.GroupNorm(4, 32), nn.SiLU(), conv(32, 21, 3), nn.GroupNorm(3, 21), conv(21, 8)],
+        (2, 16, 17, 21),
+        4,
+    ),
+    "group norms, lists of steps": ([conv(16, 32), nn.GroupNorm(4, 32), Steps(), conv(32, 8)], (2, 16, 41, 43), 2),
+    "group norms, limits": ([conv(16, 32), nn.GroupNorm(4, 32), nn.ReLU6(), conv(32, 8)], (1, 16, 41, 43), 2),
+    "group norms, residuals": (
+        [conv(16, 32), Residual(conv(32, 32), nn.GroupNorm(4, 32)), conv(32, 8)],
+        (2, 16, 17, 21),
+        1,
+    ),
+    "products": ([nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 40)], (2, 65, 64), 1),
+    "products of odd columns": ([nn.Linear(63, 97), nn.ReLU(), nn.Linear(97, 41)], (2, 65, 63), 1),
+    "products of normed rows": (
+        [nn.LayerNorm(64), nn.Linear(64, 96), Steps(), nn.RMSNorm(96), nn.Linear(96, 40)],
+        (2, 33, 64),
+        2,
+    ),
+    "products, residuals": (
+        [
+            nn.Linear(64, 64),
+            Residual(nn.LayerNorm(64), nn.Linear(64, 100), nn.GELU(), nn.Linear(100, 64)),
+            nn.Linear(64, 8),
+        ],
+        (2, 41, 64),
+        3,
+    ),
+    "products, read by others": ([nn.Linear(64, 96), Both(nn.Linear(96, 40), nn.Identity(), Cumsum())], (2, 65, 64), 1),
+    "a normed input": ([nn.GroupNorm(4, 16), conv(16, 8)], (2, 16, 17, 21), 1),
+    "normed as floats": ([conv(16, 32), nn.GroupNorm(4, 32), nn.SiLU(), Cumsum()], (2, 16, 17, 21), 1),
+}
+# Those of which a step is left to tiles, without which the values stay F32.
+BY_TILES = {name for name in BY_C if "transposed" in name or "products" in name}
+KEPT |= BY_C
 # And under OpenCL, where these have kernels of F32 alone: convolutions by Winograd's method, of groups, of volumes.
 WIDE = {
     "groups": 0,
@@ -178,6 +252,9 @@ WIDE = {
     "lists of steps of Winograd": 0,
     "SiLU of Winograd": 0,
     "volumes": 0,
+    **dict.fromkeys(BY_C, 0),
+    "joined": 1,
+    "joined rows": 1,
 }
 
 
@@ -185,7 +262,7 @@ def sequence(layers):
     torch.manual_seed(3)
     for layer in layers:
         for m in layer.modules():
-            if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+            if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Linear)):
                 m.reset_parameters()
     return nn.Sequential(*layers).eval()
 
@@ -227,6 +304,7 @@ def test_kept(name, monkeypatch):
     layers, shape, count = KEPT[name]
     module = sequence(layers)
     x = torch.randn(shape)
+    count = 0 if name in BY_TILES and not TILES else count
     fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch, "cpu")
     monkeypatch.setenv("CLAVE_THREADS", "3")
     again = run(clave.export(module, (x,), verify=False), (x.numpy(),), "fast", monkeypatch)
@@ -244,6 +322,44 @@ def test_kept_by_kernels(name, monkeypatch):
     x = torch.randn(shape)
     program = clave.export(module, (x,), verify=False)
     check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
+
+
+class Tied(nn.Module):
+    """A weight that a convolution reads, and a transposed one."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 32, 2, 2) / 11)
+
+    def forward(self, x):
+        first = nn.functional.conv2d(x, self.weight, stride=2)
+        return first, nn.functional.conv_transpose2d(first, self.weight, stride=2)
+
+
+def test_tied(monkeypatch):
+    """Each has a form of its own, whichever is made first."""
+    torch.manual_seed(5)
+    x = torch.randn(1, 32, 26, 38)
+    program = clave.export(Tied().eval(), (x,), verify=False)
+    strict, fast = (run(program, (x.numpy(),), how, monkeypatch) for how in ("strict", "fast"))
+    for s, f in zip(strict, fast, strict=True):
+        assert 0 < np.abs(s - f).max() <= 2.0**-6 * np.abs(s).max()
+
+
+@pytest.mark.skipif(not TILES, reason="no tiles of BF16")
+def test_gelu():
+    """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
+    layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]
+    for layer in layers[::2]:
+        layer.weight = nn.Parameter(torch.eye(64))
+    x = torch.linspace(-9, 9, 64 * 512).reshape(512, 64)
+    x[-1] *= 1e4
+    x = x.bfloat16().float()
+    program = clave.export(nn.Sequential(*layers).eval(), (x,), verify=False)
+    (got,) = clave.Session(program, "cpu", precision="fast").run(x.numpy())
+    want = nn.functional.gelu(x.double()).numpy()
+    assert is_bf16(np.array(got))
+    assert (np.abs(got - want) <= (2.0**-8 + 2.0**-10) * np.abs(want) + 2.0**-29 * np.abs(x.numpy())).all()
 
 
 @pytest.mark.by_turn(8)

@@ -102,20 +102,30 @@ static int64_t strides_to(const conv_dim *d, int64_t n) {
   return d->stride == 1 ? n : d->stride == 2 ? (n + 1) >> 1 : ceil_div(n, d->stride);
 }
 
-/* Of a row of a phase's plane of words those in the image, in x from `from` on, NULL: none. */
-static void copy_row(const direct *t, int64_t phase, const void *from, const void *odd,
-                     uint32_t *to) {
+/* A row of a phase's planes: zeros in front of the image, words, and the first one's element. */
+typedef struct phase_row {
+  int64_t left, n, first;
+} phase_row;
+
+static phase_row find_phase_row(const direct *t, int64_t phase) {
   const conv_dim *d = &t->p->dims[2];
   const int64_t width = t->seen[2], begin = d->padding - phase, end = begin + d->in;
   const int64_t left = least(begin > 0 ? strides_to(d, begin) : 0, width);
-  const int64_t stop = end > 0 && from ? least(strides_to(d, end), width) : left;
-  const int64_t n = at_least(stop - left, 0), first = left * d->stride - begin;
+  const int64_t stop = end > 0 ? least(strides_to(d, end), width) : left;
+  return (phase_row){left, at_least(stop - left, 0), left * d->stride - begin};
+}
+
+/* Of one plane; from: a row of x, NULL: none. */
+static void copy_row(const direct *t, phase_row r, const void *from, const void *odd,
+                     uint32_t *to) {
+  const int64_t width = t->seen[2], n = from ? r.n : 0;
   const bool narrow = is_narrow(t->p->x_is_narrow);
-  memset(to, 0, (size_t)left * sizeof *to);
+  memset(to, 0, (size_t)r.left * sizeof *to);
   if (n > 0)
-    conv_join_row(narrow, narrow_at(from, narrow, first),
-                  odd ? narrow_at(odd, narrow, first) : NULL, d->stride, n, to + left);
-  memset(to + left + n, 0, (size_t)(width - left - n) * sizeof *to);
+    conv_join_row(narrow, narrow_at(from, narrow, r.first),
+                  odd ? narrow_at(odd, narrow, r.first) : NULL, t->p->dims[2].stride, n,
+                  to + r.left);
+  memset(to + r.left + n, 0, (size_t)(width - r.left - n) * sizeof *to);
 }
 
 /* A row of planes, of all phases along the last dimension. */
@@ -138,34 +148,48 @@ static plane_row find_row(const direct *t, int64_t row) {
                          (z * t->seen[1] + y) * t->seen[2]};
 }
 
-static void copy_word_row(const direct *t, int64_t group, int64_t word, plane_row row) {
+/* Of planes [word, word + words) of a group those of a phase, which begin at `to`. */
+static void copy_planes(const direct *t, int64_t group, int64_t word, int64_t words, int64_t from,
+                        phase_row r, uint32_t *to) {
   const conv_args *p = t->p;
-  const int64_t channel = 2 * word, size = in_size(p);
-  const bool narrow = is_narrow(p->x_is_narrow), inside = row.from >= 0 && channel < p->channels;
-  const int64_t at = ((t->image * p->groups + group) * p->channels + channel) * size + row.from;
-  const void *even = inside ? narrow_at(p->x, narrow, at) : NULL,
-             *odd = inside && channel + 1 < p->channels ? narrow_at(p->x, narrow, at + size) : NULL;
-  uint32_t *to = t->copied + group * group_words(t) + row.to + word * t->plane;
-  for (int64_t px = 0; px < t->phases[2]; px++, to += t->words * t->plane)
-    copy_row(t, px, even, odd, to);
+  const int64_t size = in_size(p), channels = p->channels - 2 * word,
+                at = ((t->image * p->groups + group) * p->channels + 2 * word) * size + from;
+  const bool narrow = is_narrow(p->x_is_narrow), inside = from >= 0 && channels > 0;
+  if (narrow && p->dims[2].stride <= 2) {
+    conv_join_planes(&(conv_planes){.x = inside ? (const uint16_t *)p->x + at + r.first : NULL,
+                                    .channels = channels,
+                                    .channel = size,
+                                    .step = p->dims[2].stride,
+                                    .left = r.left,
+                                    .n = r.n,
+                                    .width = t->seen[2],
+                                    .words = words,
+                                    .to = to,
+                                    .plane = t->plane});
+    return;
+  }
+  for (int64_t i = 0; i < words; i++) {
+    const bool even = inside && 2 * i < channels, odd = inside && 2 * i + 1 < channels;
+    copy_row(t, r, even ? narrow_at(p->x, narrow, at + 2 * i * size) : NULL,
+             odd ? narrow_at(p->x, narrow, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
+  }
 }
 
 static int64_t copied_rows(const direct *t) {
   return t->phases[0] * t->seen[0] * t->phases[1] * t->seen[1];
 }
 
-/* Rows of all words, one after the other. */
+/* Rows of all words of all groups, one after the other. */
 static void copy_rows(void *ctx, int64_t begin, int64_t end) {
   const direct *t = ctx;
   const int64_t planes = t->p->groups * t->words;
-  int64_t row = begin / planes, plane = begin % planes;
-  plane_row at = find_row(t, row);
-  for (int64_t i = begin; i < end; i++) {
-    copy_word_row(t, t->p->groups > 1 ? plane / t->words : 0,
-                  t->p->groups > 1 ? plane % t->words : plane, at);
-    if (++plane < planes) continue;
-    plane = 0;
-    at = find_row(t, ++row);
+  for (int64_t i = begin, n; i < end; i += n) {
+    const plane_row row = find_row(t, i / planes);
+    const int64_t group = i % planes / t->words, word = i % t->words;
+    n = least(end - i, t->words - word);
+    uint32_t *to = t->copied + group * group_words(t) + row.to + word * t->plane;
+    for (int64_t px = 0; px < t->phases[2]; px++, to += t->words * t->plane)
+      copy_planes(t, group, word, n, row.from, find_phase_row(t, px), to);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/amx_sums.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/conv_sums.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_words.h"
@@ -29,8 +30,12 @@ typedef struct row_tiles {
   uint32_t *copied; /* (groups, channels, slices, height, width) */
 } row_tiles;
 
-/* From a pair of a row's elements to the next, in words of a copied row. */
-static int64_t pair_step(const row_tiles *t) { return 2 / t->p->dims[2].stride; }
+/* Elements from a word of a copied row to the next. */
+static int64_t word_step(const conv_args *p) { return p->dims[2].stride == 1 ? 1 : 2; }
+/* From a pair of a row's elements to the next, and from an output's first to the next output's, in
+ * words of a copied row. */
+static int64_t pair_step(const row_tiles *t) { return 2 / word_step(t->p); }
+static int64_t output_step(const row_tiles *t) { return t->p->dims[2].stride / word_step(t->p); }
 static int64_t channel_words(const row_tiles *t) { return t->slices * t->height * t->width; }
 
 static row_tiles plan(const kernel_context *ctx, const conv_args *p) {
@@ -38,7 +43,7 @@ static row_tiles plan(const kernel_context *ctx, const conv_args *p) {
   if (out_size(p) > 0) {
     t.slices = conv_dim_reach(&p->dims[0], p->dims[0].out);
     t.height = conv_dim_reach(&p->dims[1], p->dims[1].out);
-    t.width = p->dims[2].out + (conv_row_words(p) - 1) * pair_step(&t);
+    t.width = (p->dims[2].out - 1) * output_step(&t) + 1 + (conv_row_words(p) - 1) * pair_step(&t);
   }
   const int64_t slices = at_least(p->groups * p->dims[0].out, 1);
   t.cut = conv_cut_slices(p->dims, MOST_COLUMNS, p->dims[2].out,
@@ -74,7 +79,7 @@ static uint32_t word_at(const row_tiles *t, const void *from, int64_t i) {
   const bool narrow = is_narrow(t->p->x_is_narrow);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
-    const int64_t at = i * d->stride + half - d->padding;
+    const int64_t at = i * word_step(t->p) + half - d->padding;
     if (at < 0 || at >= d->in) continue;
     const uint16_t bits =
         narrow ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
@@ -97,11 +102,11 @@ static void join_words(const row_tiles *t, const void *from, int64_t at, int64_t
 
 static void copy_row(const row_tiles *t, const void *from, uint32_t *to) {
   const conv_dim *d = &t->p->dims[2];
-  const int64_t begin = least(ceil_div(d->padding, d->stride), t->width),
+  const int64_t step = word_step(t->p), begin = least(ceil_div(d->padding, step), t->width),
                 last = d->in + d->padding - 2; /* where a word begins whose halves are both there */
-  const int64_t end = at_least(least(last < 0 ? 0 : last / d->stride + 1, t->width), begin);
+  const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, t->width), begin);
   for (int64_t i = 0; i < begin; i++) to[i] = word_at(t, from, i);
-  if (end > begin) join_words(t, from, begin * d->stride - d->padding, end - begin, to + begin);
+  if (end > begin) join_words(t, from, begin * step - d->padding, end - begin, to + begin);
   for (int64_t i = end; i < t->width; i++) to[i] = word_at(t, from, i);
 }
 
@@ -126,14 +131,34 @@ static void copy_image(const kernel_context *ctx, row_tiles *t) {
                     ceil_div(COPY_WORK, 2 * t->width), copy_rows, t);
 }
 
+#if KERNEL_X86
+/* Those bits of n words that `keep` has. Rows of a panel are short. */
+TARGET_AVX512 static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
+  enum { LANES = 16 };
+  const __m512i bits = _mm512_set1_epi32((int)keep);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    _mm512_storeu_si512(to + i, _mm512_and_si512(bits, _mm512_loadu_si512(from + i)));
+  const __mmask16 rest = (__mmask16)bits_between(0, n - i);
+  _mm512_mask_storeu_epi32(to + i, rest,
+                           _mm512_and_si512(bits, _mm512_maskz_loadu_epi32(rest, from + i)));
+}
+#else
+static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
+  for (int64_t i = 0; i < n; i++) to[i] = from[i] & keep;
+}
+#endif
+
 /* The words that outputs of a row see of a row of the kernel, one row of them for each pair. Of an
  * odd number the last one has zeros: an infinity there would make no number of a weight of none. */
 static void pack_row(const row_tiles *t, const uint32_t *from, int64_t columns, uint32_t *to) {
-  const int64_t pairs = t->p->dims[2].kernel / 2;
-  for (int64_t i = 0; i < pairs; i++, from += pair_step(t), to += wide_columns(t))
-    memcpy(to, from, (size_t)columns * sizeof *to);
-  if (pairs == conv_row_words(t->p)) return;
-  for (int64_t i = 0; i < columns; i++) to[i] = from[i] & 0xffff;
+  const int64_t kernel = t->p->dims[2].kernel, step = output_step(t), next = pair_step(t),
+                wide = wide_columns(t);
+  for (int64_t i = 0; i < kernel; i += 2, from += next, to += wide) {
+    const uint32_t keep = i + 1 < kernel ? UINT32_MAX : 0xffff;
+    if (step == 1) copy_words(from, columns, keep, to);
+    for (int64_t j = 0; step > 1 && j < columns; j++) to[j] = from[j * step] & keep;
+  }
 }
 
 /* panel (words, wide columns) */
@@ -147,7 +172,7 @@ static void pack_panel(const row_tiles *t, const conv_patch *k, uint32_t *panel)
                   z = i / d[1].kernel % d[0].kernel * d[0].dilation + k->z * d[0].stride;
     const uint32_t *slice =
         t->copied + (k->group * p->channels + i / d[1].kernel / d[0].kernel) * channel_words(t) +
-        z * t->height * t->width + k->column;
+        z * t->height * t->width + k->column * output_step(t);
     for (int64_t row = 0; row < k->rows; row++)
       pack_row(t, slice + ((k->row + row) * d[1].stride + y) * t->width, k->columns,
                to + row * k->columns);

@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/conv_weight.h"
 #include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
@@ -114,7 +115,8 @@ static size_t task_bytes(const spread *t) {
 }
 
 #if KERNEL_X86
-/* Outputs of n inputs of a row side by side, from sums of their even and odd columns. */
+/* Outputs of n inputs of a row side by side, from sums of their even and odd columns;
+ * interleave_narrow: rounded, a word for each input. */
 TARGET_AVX512 static void interleave(const float *even, const float *odd, float bias, int64_t n,
                                      float *to) {
   enum { LANES = 16 };
@@ -133,9 +135,29 @@ TARGET_AVX512 static void interleave(const float *even, const float *odd, float 
                             _mm512_permutex2var_ps(a, high, b));
   }
 }
+
+TARGET_AVX512_BF16 static void interleave_narrow(const float *even, const float *odd, float bias,
+                                                 int64_t n, uint16_t *to) {
+  enum { LANES = 16 };
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
+    const __m512 a = _mm512_maskz_loadu_ps(there, even + i) + _mm512_set1_ps(bias),
+                 b = _mm512_maskz_loadu_ps(there, odd + i) + _mm512_set1_ps(bias);
+    const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(a)),
+                  high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(b));
+    _mm512_mask_storeu_epi32(to + 2 * i, there, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+  }
+}
 #else
 static void interleave(const float *even, const float *odd, float bias, int64_t n, float *to) {
   for (int64_t i = 0; i < n; i++) to[2 * i] = even[i] + bias, to[2 * i + 1] = odd[i] + bias;
+}
+static void interleave_narrow(const float *even, const float *odd, float bias, int64_t n,
+                              uint16_t *to) {
+  for (int64_t i = 0; i < n; i++) {
+    to[2 * i] = f32_to_bf16(even[i] + bias);
+    to[2 * i + 1] = f32_to_bf16(odd[i] + bias);
+  }
 }
 #endif
 
@@ -148,12 +170,15 @@ static void store_sums(const spread *t, int64_t product, int64_t strip, int64_t 
   for (int64_t o = 0; o < least(STRIP_OUTPUTS, p->outputs - first); o++) {
     const float *even = sums + 2 * o * AMX_COLUMNS, *odd = even + AMX_COLUMNS;
     const float bias = p->bias ? ((const float *)p->bias)[group * p->outputs + first + o] : -0.0F;
-    float *plane = (float *)p->out + (product * p->outputs + first + o) * out_size(p);
+    const int64_t plane = (product * p->outputs + first + o) * out_size(p);
     for (int64_t i = 0, m; i < n; i += m) {
       const int64_t row = (at + i) / width, x = (at + i) % width;
+      const int64_t to = plane + (row * p->dims[1].stride + y) * p->dims[2].out + 2 * x;
       m = least(n - i, width - x);
-      interleave(even + i, odd + i, bias, m,
-                 plane + (row * p->dims[1].stride + y) * p->dims[2].out + 2 * x);
+      if (is_narrow(p->out_is_narrow))
+        interleave_narrow(even + i, odd + i, bias, m, (uint16_t *)p->out + to);
+      else
+        interleave(even + i, odd + i, bias, m, (float *)p->out + to);
     }
   }
 }
@@ -195,12 +220,14 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const int64_t from = t->panels * across / t->across * AMX_COLUMNS,
                 to = across + 1 == t->across ? t->cells
                                              : t->panels * (across + 1) / t->across * AMX_COLUMNS;
-  const float *x = (const float *)p->x + product * p->channels * t->cells;
+  const bool narrow = is_narrow(p->x_is_narrow);
+  const int64_t x = product * p->channels * t->cells;
   uint32_t *panels = (uint32_t *)(void *)scratch;
   for (int64_t at = from; at < to; at += AMX_COLUMNS) {
     int64_t first;
     const int columns = columns_at(t, at, &first);
-    amx_pack_panel(x + first, false, t->cells, p->channels, conv_tiled_words(p), columns,
+    amx_pack_panel(narrow_at(p->x, narrow, x + first), narrow, t->cells, p->channels,
+                   conv_tiled_words(p), columns,
                    panels + (at - from) / AMX_COLUMNS * panel_words(t));
   }
   amx_sums_begin();

@@ -12,7 +12,8 @@ bool conv_tiles_fit(int64_t channels, const conv_dim dims[]) {
   const int64_t taps = dims[0].kernel * dims[1].kernel * dims[2].kernel;
   if (!cpu_has_amx() || channels < 1 || taps < 1 || taps > CONV_MOST_TAPS) return false;
   return channels >= CONV_FEW_CHANNELS ||
-         (dims[2].kernel > 1 && dims[2].stride <= 2 && dims[2].dilation == 1);
+         (dims[2].kernel > 1 && (dims[2].stride == 1 || dims[2].stride % 2 == 0) &&
+          dims[2].dilation == 1);
 }
 
 size_t conv_tiles_bytes(const conv_args *p) {

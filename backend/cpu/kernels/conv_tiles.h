@@ -10,7 +10,7 @@
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/pairs.h"
 
-enum { CONV_MOST_TAPS = 64, CONV_FEW_CHANNELS = 12 /* of fewer most of a block would be zeros */ };
+enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* of fewer most of a block would be zeros */ };
 /* Whether rounded convolutions are made by tiles: by sizes and the processor alone. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
 static inline bool conv_is_tiled(const conv_args *p) {

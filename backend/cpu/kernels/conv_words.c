@@ -1,6 +1,9 @@
 /* Two rows of an image as one of words. */
 #include "backend/cpu/kernels/conv_words.h"
 
+#include <string.h>
+
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/pairs.h"
@@ -35,4 +38,86 @@ void conv_join_row(bool is_narrow, const void *even, const void *odd, int64_t st
     join_narrow(even, odd, step, n, to);
   else
     join_wide(even, odd, step, n, to);
+}
+
+#if KERNEL_X86
+enum { LANES = 16, MOST_VECTORS = 32 };
+
+/* Which words of vectors of a row are of elements. */
+typedef struct vector_masks {
+  int64_t n;
+  uint32_t there[MOST_VECTORS], stored[MOST_VECTORS];
+} vector_masks;
+
+/* Of the columns from `column` on; bit 2 i is word i's where elements are two apart. */
+static vector_masks find_masks(const conv_planes *p, int64_t column) {
+  vector_masks m = {.n = least(MOST_VECTORS, ceil_div(p->width - column, LANES))};
+  for (int64_t v = 0; v < m.n; v++) {
+    const int64_t at = column + v * LANES, from = at_least(p->left - at, 0),
+                  to = at_least(least(p->left + p->n - at, LANES), 0);
+    const uint32_t there = from < to ? bits_between(from, to) : 0;
+    m.there[v] = there;
+    for (int i = 0; p->step == 2 && i < LANES; i++)
+      m.there[v] = (i ? m.there[v] : 0) | (there >> i & 1) << 2 * i;
+    m.stored[v] = bits_between(0, least(LANES, p->width - at));
+  }
+  return m;
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t there,
+                                                     const uint16_t *x) {
+  if (step == 2) return _mm512_maskz_loadu_epi16(there, x);
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)there, x));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *p, const int step,
+                                                  int64_t column) {
+  const vector_masks m = find_masks(p, column);
+  for (int64_t w = 0; w < p->words; w++) {
+    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
+    /* Masked loads may begin in front of the row. */
+    const uintptr_t x =
+        (uintptr_t)p->x +
+        (uintptr_t)((2 * w * p->channel + (column - p->left) * step) * (int64_t)sizeof *p->x);
+    uint32_t *to = p->to + w * p->plane + column;
+    for (int64_t v = 0; v < m.n; v++) {
+      const uint16_t *from = (const uint16_t *)x + v * LANES * step;
+      const __m512i low = load_halves(step, even ? m.there[v] : 0, from),
+                    high = load_halves(step, odd ? m.there[v] : 0, from + p->channel);
+      _mm512_mask_storeu_epi32(to + v * LANES, (__mmask16)m.stored[v],
+                               _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+TARGET_AVX512_BF16 static void join_planes_1(const conv_planes *p, int64_t column) {
+  join_planes(p, 1, column);
+}
+TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *p, int64_t column) {
+  join_planes(p, 2, column);
+}
+
+static bool join_vectors(const conv_planes *p) {
+  if (!cpu_has_avx512_bf16()) return false;
+  for (int64_t column = 0; column < p->width; column += MOST_VECTORS * LANES)
+    (p->step == 1 ? join_planes_1 : join_planes_2)(p, column);
+  return true;
+}
+#else
+static bool join_vectors(const conv_planes *p) {
+  (void)p;
+  return false;
+}
+#endif
+
+void conv_join_planes(const conv_planes *p) {
+  if (join_vectors(p)) return;
+  for (int64_t w = 0; w < p->words; w++) {
+    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
+    uint32_t *to = p->to + w * p->plane;
+    memset(to, 0, (size_t)p->width * sizeof *to);
+    if (even)
+      join_narrow(p->x + 2 * w * p->channel, odd ? p->x + (2 * w + 1) * p->channel : NULL, p->step,
+                  p->n, to + p->left);
+  }
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/walk.h"
 
 enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
@@ -43,6 +44,12 @@ typedef struct copy_task {
   char *to;
 } copy_task;
 
+/* Of F32 and BF16. */
+typedef struct convert_task {
+  copy_task c;
+  dtype from, to;
+} convert_task;
+
 /* Copies elements [begin, end) in row-major order; rank >= 1. */
 static void copy_range(void *ctx, int64_t begin, int64_t end) {
   const copy_task *t = ctx;
@@ -58,6 +65,44 @@ static void copy_range(void *ctx, int64_t begin, int64_t end) {
              t->from_strides[last], t->to + (w.offset[1] + column * t->to_strides[last]) * size,
              t->to_strides[last]);
     at += n;
+  }
+}
+
+static void convert_row(const convert_task *t, int64_t n, int64_t from, int64_t to) {
+  const int64_t step = t->c.from_strides[t->c.rank - 1], to_step = t->c.to_strides[t->c.rank - 1];
+  const void *x = element_at(t->c.from, t->from, from);
+  void *y = element_at(t->c.to, t->to, to);
+  row_block some;
+  if (step == 1 && to_step == 1 && t->to == DTYPE_BF16) {
+    narrow_row(x, n, y);
+    return;
+  }
+  if (step == 1 && to_step == 1) {
+    widen_row(x, n, y);
+    return;
+  }
+  for (int64_t i = 0, m; i < n; i += m) {
+    m = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
+    load_row(COMPUTE_F32, t->from, element_at(x, t->from, i * step), step, m, &some);
+    store_row(COMPUTE_F32, t->to, element_at(y, t->to, i * to_step), to_step, m, &some);
+  }
+}
+
+/* As copy_range, where both have other types. */
+static void convert_range(void *ctx, int64_t begin, int64_t end) {
+  const convert_task *k = ctx;
+  const copy_task *t = &k->c;
+  const int last = t->rank - 1;
+  const int64_t row = t->dims[last];
+  int64_t column = begin % row;
+  walk w = {.rank = last, .dims = t->dims};
+  walk_add(&w, t->from_strides);
+  walk_add(&w, t->to_strides);
+  walk_seek(&w, begin / row);
+  for (int64_t at = begin, n; at < end; walk_next(&w), column = 0, at += n) {
+    n = row - column < end - at ? row - column : end - at;
+    convert_row(k, n, w.offset[0] + column * t->from_strides[last],
+                w.offset[1] + column * t->to_strides[last]);
   }
 }
 
@@ -140,6 +185,11 @@ static bool copy(const kernel_context *ctx, const void *args) {
             out->strides);
   int64_t n = product_of(t.dims, t.rank);
   if (n == 0) return true;
+  if (is_narrow(x->type != out->type)) {
+    convert_task both = {t, x->type, out->type};
+    ctx->parallel_for(ctx->pool, n, GRAIN, convert_range, &both);
+    return true;
+  }
   if (!make_tiles(&t)) {
     ctx->parallel_for(ctx->pool, n, GRAIN, copy_range, &t);
     return true;

@@ -3,7 +3,8 @@
 /* Copies between strided layouts of the same shape and dtype. */
 #include "base/kernel.h"
 
-/* out[...] = x[...]; both may have any strides (out's elements must be distinct). */
+/* out[...] = x[...]; both may have any strides (out's elements must be distinct). Of F32 one may be
+ * kept as BF16 (narrow.h). */
 typedef struct copy_args {
   ktensor x, out; /* of equal dims */
 } copy_args;

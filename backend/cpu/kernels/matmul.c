@@ -9,6 +9,8 @@
 #include "backend/cpu/kernels/few_rows.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/index.h"
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
@@ -30,6 +32,7 @@ typedef struct product {
   compute_class c;
   codes_product codes; /* of panels of codes */
   float *a_rows;       /* (m, k): a few rows of a as floats */
+  float *sums;         /* (batches, m, n), where out is narrow */
   int64_t batch;
 } product;
 
@@ -95,9 +98,10 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
 
 /* Its sums begin with the bias. */
 static gemm_place place_product(const void *user, int64_t batch) {
-  const matmul_args *p = ((const product *)user)->p;
+  const product *q = user;
+  const matmul_args *p = q->p;
   return (gemm_place){
-      .c = (float *)p->out + batch * p->m * p->n,
+      .c = (is_narrow(p->out_is_narrow) ? q->sums : (float *)p->out) + batch * p->m * p->n,
       .c_step = p->n,
       .from = p->bias ? operand_at(p->type, p->bias, &p->bias_batch, batch, 0) : NULL,
       .from_step = p->bias_m};
@@ -106,14 +110,20 @@ static gemm_place place_product(const void *user, int64_t batch) {
 /* What follows the product, on what was just made. */
 static void finish_product(const void *user, int64_t batch, int64_t row, int64_t rows,
                            int64_t column, int64_t columns) {
-  const matmul_args *p = ((const product *)user)->p;
+  const product *q = user;
+  const matmul_args *p = q->p;
   const conv_tail *t = &p->tail;
   const int64_t at = (batch * p->m + row) * p->n + column;
-  float *out = (float *)p->out + at;
+  const bool narrow = is_narrow(p->out_is_narrow);
+  float *const sums = (narrow ? q->sums : (float *)p->out) + at, *out = sums;
   const bool has_tail = t->added || t->low > -INFINITY || t->high < INFINITY;
   for (int64_t i = 0; has_tail && i < rows; i++, out += p->n)
     conv_tail_row(t, -0.0F, at + i * p->n, columns, out, out);
-  steps_in_place(&p->steps, (float *)p->out + at, at, columns, rows, p->n);
+  if (!narrow) steps_in_place(&p->steps, sums, at, columns, rows, p->n);
+  for (int64_t i = 0; narrow && i < rows; i++) {
+    narrow_steps(&p->steps, sums + i * p->n, columns);
+    narrow_row(sums + i * p->n, columns, (uint16_t *)p->out + at + i * p->n);
+  }
 }
 
 static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
@@ -129,7 +139,8 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
 static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t word,
                        int64_t n, int64_t width, void *to) {
   const matmul_args *p = ((const product *)user)->p;
-  const pairs_source a = {p->type, operand_at(p->type, p->a, &p->a_batch, batch, 0), p->k, p->a_m,
+  const dtype type = is_narrow(p->a_is_narrow) ? DTYPE_BF16 : p->type;
+  const pairs_source a = {type, operand_at(type, p->a, &p->a_batch, batch, 0), p->k, p->a_m,
                           p->a_k};
   (pairs_kernel_for(p->m).blocks ? pairs_pack_blocks : pairs_pack)(&a, lane, lanes, word, n, width,
                                                                    to);
@@ -337,6 +348,16 @@ bool matmul_takes_tail(const matmul_args *p) {
   return way_of(p) == WAY_GEMM && p->type == DTYPE_F32;
 }
 
+bool matmul_may_narrow(const matmul_args *p) {
+  return has_pairs(p) && is_plain_sum(p) && pairs_kernel_for(p->m).blocks;
+}
+
+/* Sums that are rounded when all of k is added. */
+static size_t sums_bytes(const matmul_args *p) {
+  if (!is_narrow(p->out_is_narrow)) return 0;
+  return kernel_scratch_size((size_t)(p->batches * p->m * p->n) * sizeof(float));
+}
+
 static product make_product(const matmul_args *p) {
   product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};
   if (p->is_packed && is_encoded(&p->encoding))
@@ -358,7 +379,7 @@ static size_t matmul_scratch(const kernel_context *ctx, const void *args) {
     case WAY_FEW:
       return rows_bytes(p) + slots_bytes(ctx, strip_count(p), strip_work(p), strip_scratch(p));
     default:
-      return gemm_bytes(ctx, &g);
+      return sums_bytes(p) + gemm_bytes(ctx, &g);
   }
 }
 
@@ -371,7 +392,8 @@ static void multiply(const kernel_context *ctx, const matmul_args *p, char *memo
   if (way == WAY_CODES) codes_run(ctx, &q.codes, memory);
   if (way == WAY_DOTS) dots_run(ctx, &q.codes, memory);
   if (way == WAY_FEW) multiply_few(ctx, &q, memory);
-  if (way == WAY_GEMM) gemm_run(ctx, &g, memory);
+  q.sums = (float *)(void *)memory;
+  if (way == WAY_GEMM) gemm_run(ctx, &g, memory + sums_bytes(p));
 }
 
 static bool matmul(const kernel_context *ctx, const void *args) {

@@ -25,8 +25,9 @@ typedef struct matmul_args {
   double alpha, beta; /* beta is 0 where there is no bias: scratch memory is sized before addresses
                          are known */
   gemm_cut cut;
-  conv_tail tail;               /* where matmul_takes_tail: what follows the result, */
-  short_elementwise_args steps; /* or else some steps over it, where it lies */
+  bool a_is_narrow, out_is_narrow; /* narrow.h: where matmul_may_narrow */
+  conv_tail tail;                  /* where matmul_takes_tail: what follows the result, */
+  short_elementwise_args steps;    /* or else some steps over it, where it lies */
 } matmul_args;
 KERNEL(matmul, matmul_args);
 
@@ -37,6 +38,8 @@ bool matmul_packs(const matmul_args *p);  /* whether it can be */
 bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
 bool matmul_is_cut(const matmul_args *p); /* whether `cut` matters */
 bool matmul_takes_tail(const matmul_args *p);
+/* Whether one that rounds to BF16 reads rows and makes results as such, and is no slower then. */
+bool matmul_may_narrow(const matmul_args *p);
 
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */

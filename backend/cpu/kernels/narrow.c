@@ -114,6 +114,38 @@ TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
   return _mm512_reduce_add_pd(low + high);
 }
 
+/* Of up to MOMENTS elements. */
+TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float shift,
+                                            double sums[2]) {
+  const __m512 by = _mm512_set1_ps(shift);
+  __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, squares[2] = {sum[0], sum[0]};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+      const __m512 some = widened(x + i + k * LANES) - by;
+      sum[k] += some;
+      squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
+    }
+  for (; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    const __m512 some = _mm512_maskz_sub_ps(there, load_narrow_avx512(there, x + i), by);
+    sum[0] += some;
+    squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
+  }
+  sums[0] += (double)_mm512_reduce_add_ps(sum[0] + sum[1]);
+  sums[1] += (double)_mm512_reduce_add_ps(squares[0] + squares[1]);
+}
+
+TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float scale, float shift,
+                                          float *to) {
+  const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_narrow_avx512(there, x + i), a, b));
+  }
+}
+
 TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, int64_t n,
                                             float number, uint16_t *to) {
   const __m512 by = _mm512_set1_ps(number);
@@ -130,20 +162,41 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE __m512 larger(__m512 v, __m512 y) {
-  const __mmask16 wins =
-      (__mmask16)(_mm512_cmp_ps_mask(v, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q));
-  return _mm512_mask_mov_ps(y, wins, v);
+enum { HALVES = 32 };
+KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, least(HALVES, n)); }
+
+/* Of negative numbers all other bits are turned: the same both ways. */
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i turned(__m512i x) {
+  return _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
 }
 
-TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, float *y) {
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    _mm512_storeu_ps(y + i, larger(widened(x + i), _mm512_loadu_ps(y + i)));
-  const __mmask16 rest = first_of(n - i);
-  if (i < n)
-    _mm512_mask_storeu_ps(
-        y + i, rest, larger(load_narrow_avx512(rest, x + i), _mm512_maskz_loadu_ps(rest, y + i)));
+TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, int16_t *y) {
+  const __m512i bits = _mm512_set1_epi16(0x7fff), infinite = _mm512_set1_epi16(0x7f80);
+  for (int64_t i = 0; i < n; i += HALVES) {
+    const __mmask32 there = first_halves(n - i);
+    const __m512i some = _mm512_maskz_loadu_epi16(there, x + i);
+    const __mmask32 none = _mm512_cmpgt_epi16_mask(_mm512_and_si512(some, bits), infinite);
+    const __m512i order = _mm512_mask_mov_epi16(turned(some), none, bits);
+    _mm512_mask_storeu_epi16(y + i, there,
+                             _mm512_max_epi16(order, _mm512_maskz_loadu_epi16(there, y + i)));
+  }
+}
+
+TARGET_AVX512_BF16 static void larger_halves_bf16(const int16_t *x, int64_t n, int16_t *y) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t some = least(LANES, n - i);
+    const __m512i words = _mm512_maskz_loadu_epi16(bits_between(0, 2 * some - 1), x + 2 * i);
+    const __mmask16 there = first_of(some);
+    const __m256i old = _mm256_maskz_loadu_epi16(there, y + i);
+    _mm256_mask_storeu_epi16(y + i, there, _mm256_max_epi16(_mm512_cvtepi32_epi16(words), old));
+  }
+}
+
+TARGET_AVX512_BF16 static void ordered_bf16(const int16_t *x, int64_t n, uint16_t *to) {
+  for (int64_t i = 0; i < n; i += HALVES) {
+    const __mmask32 there = first_halves(n - i);
+    _mm512_mask_storeu_epi16(to + i, there, turned(_mm512_maskz_loadu_epi16(there, x + i)));
+  }
 }
 #endif
 
@@ -222,6 +275,30 @@ double narrow_sum(const uint16_t *x, int64_t n) {
   return sum;
 }
 
+void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
+  enum { MOMENTS = 1024 };
+#if KERNEL_X86
+  for (int64_t i = 0; cpu_has_avx512_bf16() && i < n; i += MOMENTS)
+    moments_bf16(x + i, least(MOMENTS, n - i), shift, sums);
+  if (cpu_has_avx512_bf16()) return;
+#endif
+  for (int64_t i = 0; i < n; i++) {
+    const double some = (double)bf16_to_f32(x[i]) - (double)shift;
+    sums[0] += some;
+    sums[1] += some * some;
+  }
+}
+
+void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    shift_bf16(x, n, scale, shift, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) to[i] = bf16_to_f32(x[i]) * scale + shift;
+}
+
 void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
@@ -235,15 +312,37 @@ void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number,
   }
 }
 
-void narrow_larger(const uint16_t *x, int64_t n, float *y) {
+static int16_t order_of(uint16_t x) {
+  if ((x & 0x7fff) > 0x7f80) return 0x7fff;
+  return (int16_t)(x & 0x8000 ? x ^ 0x7fff : x);
+}
+
+void narrow_larger(const uint16_t *x, int64_t n, int16_t *y) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     larger_bf16(x, n, y);
     return;
   }
 #endif
-  for (int64_t i = 0; i < n; i++) {
-    const float v = bf16_to_f32(x[i]);
-    y[i] = v > y[i] || v != v ? v : y[i];
+  for (int64_t i = 0; i < n; i++) y[i] = order_of(x[i]) > y[i] ? order_of(x[i]) : y[i];
+}
+
+void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    larger_halves_bf16(x, n, y);
+    return;
   }
+#endif
+  for (int64_t i = 0; i < n; i++) y[i] = x[2 * i] > y[i] ? x[2 * i] : y[i];
+}
+
+void narrow_ordered(const int16_t *x, int64_t n, uint16_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    ordered_bf16(x, n, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) to[i] = (uint16_t)(x[i] < 0 ? x[i] ^ 0x7fff : x[i]);
 }

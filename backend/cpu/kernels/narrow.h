@@ -27,10 +27,19 @@ void narrow_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, ui
 void narrow_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
                         uint32_t *to);
 double narrow_sum(const uint16_t *x, int64_t n);
+/* Adds the sums of x - shift and of its squares; of 1,024 elements in floats. */
+void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]);
+/* x * scale + shift */
+void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to);
 /* x times or plus a number. */
 void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to);
-/* y becomes the larger of itself and x; what is no number wins. */
-void narrow_larger(const uint16_t *x, int64_t n, float *y);
+/* Integers in the order of x, in which all that is no number is largest, and back. */
+enum { NARROW_LEAST = -0x7f81 /* of the infinity below all numbers */ };
+/* y becomes the larger of itself and x's. */
+void narrow_larger(const uint16_t *x, int64_t n, int16_t *y);
+/* Every other one. */
+void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y);
+void narrow_ordered(const int16_t *x, int64_t n, uint16_t *to);
 
 /* Element `index` of values that are narrow or F32. */
 static inline const void *narrow_at(const void *data, bool is_narrow, int64_t index) {

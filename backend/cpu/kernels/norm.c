@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/narrow_steps.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/rows.h"
 
@@ -61,21 +63,25 @@ static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fil
 }
 
 static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
+static bool is_float(const ktensor *t, bool narrow) { return is_narrow(narrow) || is_f32(t); }
 
 static void scale_floats(const row_norm *p, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
-  float ones[ROW_BLOCK], zeros[ROW_BLOCK];
+  const bool narrow = is_narrow(p->out_is_narrow);
+  float ones[ROW_BLOCK], zeros[ROW_BLOCK], room[ROW_BLOCK];
   for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
     const int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK, i = r * p->row + at;
     rows.scale(n, (const float *)p->x.data + i, mean, inverse,
                find_part(&p->weight, at, n, 1, ones), find_part(&p->bias, at, n, 0, zeros),
-               (float *)p->out.data + i);
+               narrow ? room : (float *)p->out.data + i);
+    if (narrow) narrow_row(room, n, (uint16_t *)p->out.data + i);
   }
 }
 
 static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
-  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) && is_f32(&p->out)) {
+  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) &&
+      is_float(&p->out, p->out_is_narrow)) {
     scale_floats(p, r, mean, inverse);
     return;
   }
@@ -135,20 +141,40 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 
 /* ---------------------------------------------------------------- over channels */
 
-/* Plane `k` (of batch * channels): x * scale + shift. */
-static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
-  double x[ROW_BLOCK];
-  if (is_f32(&p->x) && is_f32(&p->out)) {
-    norm_rows_here().shift(p->plane, (const float *)p->x.data + k * p->plane, scale, shift,
-                           (float *)p->out.data + k * p->plane);
+/* Elements [at, at + n) of F32: x * scale + shift, and what follows. */
+static void scale_block(const channel_norm *p, int64_t at, int64_t n, double scale, double shift) {
+  float room[ROW_BLOCK];
+  const bool narrow = is_narrow(p->out_is_narrow);
+  float *to = narrow ? room : (float *)p->out.data + at;
+  if (is_narrow(p->x_is_narrow))
+    narrow_shift((const uint16_t *)p->x.data + at, n, (float)scale, (float)shift, to);
+  else
+    norm_rows_here().shift(n, (const float *)p->x.data + at, scale, shift, to);
+  if (!narrow) {
+    steps_in_place(&p->steps, to, at, n, 1, 0);
     return;
   }
+  narrow_steps(&p->steps, to, n);
+  narrow_row(to, n, (uint16_t *)p->out.data + at);
+}
+
+/* Of any floats. */
+static void scale_any(const channel_norm *p, int64_t at, int64_t n, double scale, double shift) {
+  double x[ROW_BLOCK];
+  load_part(&p->x, at, n, 0, x);
+  for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
+  store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, at), 1, n, x);
+}
+
+/* Plane `k` (of batch * channels). */
+static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
+  const bool floats = is_float(&p->x, p->x_is_narrow) && is_float(&p->out, p->out_is_narrow);
   for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
-    int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
-    load_part(&p->x, k * p->plane + at, n, 0, x);
-    for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
-    store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, k * p->plane + at), 1,
-              n, x);
+    const int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
+    if (floats)
+      scale_block(p, k * p->plane + at, n, scale, shift);
+    else
+      scale_any(p, k * p->plane + at, n, scale, shift);
   }
 }
 
@@ -158,12 +184,29 @@ static void normalize_plane(const channel_norm *p, int64_t k, double mean, doubl
   scale_plane(p, k, scale, element_or(&p->bias, c, 0) - mean * scale);
 }
 
+/* As measure(), in one pass: by the sums of differences from the mean of the first elements. */
+static void measure_narrow(const channel_norm *p, int64_t at, int64_t n, double *mean,
+                           double *inverse) {
+  const uint16_t *x = (const uint16_t *)p->x.data + at;
+  const int64_t some = n < ROW_BLOCK ? n : ROW_BLOCK;
+  const float shift = (float)(narrow_sum(x, some) / (double)some);
+  double sums[2] = {0};
+  narrow_moments(x, n, shift, sums);
+  const double off = sums[0] / (double)n, var = sums[1] / (double)n - off * off;
+  *mean = (double)shift + off;
+  *inverse = 1 / sqrt((var < 0 ? 0 : var) + p->eps);
+}
+
 static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
   const channel_norm *p = ctx;
   int64_t per_group = p->channels / p->groups;
   for (int64_t g = begin; g < end; g++) {
     double mean, inverse;
-    measure(&p->x, g * per_group * p->plane, per_group * p->plane, p->eps, &mean, &inverse);
+    const int64_t at = g * per_group * p->plane, n = per_group * p->plane;
+    if (is_narrow(p->x_is_narrow))
+      measure_narrow(p, at, n, &mean, &inverse);
+    else
+      measure(&p->x, at, n, p->eps, &mean, &inverse);
     for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)
       normalize_plane(p, k, mean, inverse);
   }
@@ -194,16 +237,19 @@ static bool batch_norm(const kernel_context *ctx, const void *args) {
   return true;
 }
 
-#define CHANNEL_NORM_OPERANDS                                                               \
-  {                                                                                         \
-    OPERAND(channel_norm, x), OPERAND(channel_norm, weight), OPERAND(channel_norm, bias),   \
-        OPERAND(channel_norm, mean), OPERAND(channel_norm, var), OPERAND(channel_norm, out) \
+#define CHANNEL_NORM_OPERANDS                                                                \
+  {                                                                                          \
+    OPERAND(channel_norm, x), OPERAND(channel_norm, weight), OPERAND(channel_norm, bias),    \
+        OPERAND(channel_norm, mean), OPERAND(channel_norm, var), OPERAND(channel_norm, out), \
+        OPERAND(channel_norm, steps.inputs[1]), OPERAND(channel_norm, steps.inputs[2])       \
   }
 const kernel_desc kernel_group_norm = {.name = "group_norm",
                                        .run = group_norm,
                                        .args_size = sizeof(channel_norm),
-                                       .operands = CHANNEL_NORM_OPERANDS};
+                                       .operands = CHANNEL_NORM_OPERANDS,
+                                       .steps = OPERAND(channel_norm, steps)};
 const kernel_desc kernel_batch_norm = {.name = "batch_norm",
                                        .run = batch_norm,
                                        .args_size = sizeof(channel_norm),
-                                       .operands = CHANNEL_NORM_OPERANDS};
+                                       .operands = CHANNEL_NORM_OPERANDS,
+                                       .steps = OPERAND(channel_norm, steps)};

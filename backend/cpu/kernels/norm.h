@@ -2,13 +2,14 @@
 #define BACKEND_CPU_KERNELS_NORM_H
 /* Normalisations of contiguous float tensors. Statistics and results are computed in double and
  * rounded once. */
-#include "base/kernel.h"
+#include "backend/cpu/kernels/step_rows.h"
 
 /* x, out: (n_rows, row); weight, bias: (row), may be absent. */
 typedef struct row_norm {
   ktensor x, weight, bias, out;
   int64_t n_rows, row;
   double eps;
+  bool out_is_narrow; /* narrow.h: of F32, as are weight and bias */
 } row_norm;
 KERNEL(layer_norm, row_norm); /* (x - mean) / sqrt(var + eps) * weight + bias */
 KERNEL(rms_norm, row_norm);   /* x / sqrt(mean(x^2) + eps) * weight */
@@ -19,6 +20,8 @@ typedef struct channel_norm {
   ktensor x, weight, bias, mean, var, out;
   int64_t batch, channels, plane, groups;
   double eps;
+  bool x_is_narrow, out_is_narrow; /* narrow.h */
+  short_elementwise_args steps;    /* what follows, of results in F32 */
 } channel_norm;
 KERNEL(group_norm, channel_norm); /* statistics per group of channels */
 KERNEL(batch_norm, channel_norm); /* statistics given by mean and var */

@@ -24,7 +24,12 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
   for (; i + 16 <= n; i += 16)
     _mm512_storeu_si512(to + i, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 2 * i + 16),
                                                              _mm512_loadu_ps(x + 2 * i)));
-  round_portable(x + 2 * i, n - i, to + i);
+  if (i == n) return;
+  const uint32_t some = bits_between(0, 2 * (n - i));
+  const __m512 low = _mm512_maskz_loadu_ps((__mmask16)some, x + 2 * i),
+               high = _mm512_maskz_loadu_ps((__mmask16)(some >> 16), x + 2 * i + 16);
+  _mm512_mask_storeu_epi32(to + i, (__mmask16)bits_between(0, n - i),
+                           (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
 /* Words [i, i + n), n <= 16, of a join. */
@@ -120,6 +125,10 @@ static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_
   const void *from = element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride);
   if (s->type == DTYPE_F32 && s->k_stride == 1 && kn == 2 * n) {
     pairs_round(from, n, to);
+    return;
+  }
+  if (s->type == DTYPE_BF16 && s->k_stride == 1 && kn == 2 * n) {
+    memcpy(to, from, (size_t)n * sizeof *to);
     return;
   }
   load_row(COMPUTE_F32, s->type, from, s->k_stride, kn, x);

@@ -268,6 +268,8 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
     char *y = (char *)values + (first - from) * size;
     if (stride == 1) /* constants make vectors of the loops */
       take_larger(t, stop - first, x, 1, y);
+    else if (stride == 2 && t == DTYPE_I16)
+      narrow_larger_halves((const void *)x, stop - first, (void *)y);
     else if (stride == 2)
       take_larger(t, stop - first, x, 2, y);
     else
@@ -308,22 +310,31 @@ static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
     store_row(compute_class_of(t), p->type, to, 1, n, values);
 }
 
+/* The same of what narrow_larger made. */
+static void store_ordered(const pool_args *p, int64_t at, int64_t n, const int16_t *order) {
+  uint16_t narrow[ROW_BLOCK];
+  const bool rounds = is_narrow(p->out_is_narrow);
+  uint16_t *to = rounds ? (uint16_t *)p->out + at : narrow;
+  narrow_ordered(order, n, to);
+  if (!rounds) widen_row(narrow, n, (float *)p->out + at);
+}
+
 /* plane: of BF16; its rows are joined first. */
 static void max_narrow_row(const pool_args *p, const uint16_t *plane, int64_t task, int64_t row,
-                           float *joined) {
+                           int16_t *joined) {
   const int64_t columns = p->size[2];
   const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
   cell_row values;
-  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = -INFINITY;
+  int16_t *order = (int16_t *)(void *)&values;
+  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = NARROW_LEAST;
   for (int64_t i = z.first; i < z.stop; i += z.step)
     for (int64_t j = y.first; j < y.stop; j += y.step)
       narrow_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
-  const window one = {.stop = 1, .step = 1};
-  const seen_rows seen = {(const char *)joined, one, one, p->in};
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    max_cells(p, DTYPE_F32, &seen, from, n, &values);
-    store_cells(p, DTYPE_F32, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
+    for (int64_t i = 0; i < n; i++) order[i] = NARROW_LEAST;
+    take_row(p, DTYPE_I16, (const char *)joined, from, n, &values);
+    store_ordered(p, (task * p->size[0] * p->size[1] + row) * columns + from, n, order);
   }
 }
 
@@ -348,7 +359,8 @@ static void max_plane(const pool_args *p, int64_t task, char *scratch) {
   const int64_t rows = p->size[0] * p->size[1];
   if (is_narrow(p->x_is_narrow)) {
     for (int64_t row = 0; row < rows; row++)
-      max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row, (float *)(void *)scratch);
+      max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row,
+                     (int16_t *)(void *)scratch);
     return;
   }
   const void *x = element_at(p->x, p->type, task * size), *plane = t == p->type ? x : scratch;

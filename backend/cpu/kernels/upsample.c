@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum { READS_PER_THREAD = 32 * 1024 };
@@ -18,6 +18,7 @@ typedef struct tap_table {
 typedef struct resize {
   const upsample_args *p;
   tap_table dims[UPSAMPLE_DIMS];
+  bool twice; /* each element of a row of x, side by side */
 } resize;
 
 static int64_t in_size(const upsample_args *p) {
@@ -80,26 +81,78 @@ static void blend_plane(const void *user, int64_t task, char *scratch) {
   load_row(c, p->type, element_at(p->x, p->type, task * in_size(p)), 1, in_size(p), scratch);
   for (int64_t i = 0; i < p->axes[0].out * rows; i++) {
     blend_row(r, scratch, i / rows, i % rows, row);
-    store_row(c, p->type, element_at(p->out, p->type, task * out_size(p) + i * n), 1, n, row);
+    store_row(c, p->out_type, element_at(p->out, p->out_type, task * out_size(p) + i * n), 1, n,
+              row);
   }
 }
 
-/* Row i of a plane of out, whose elements are x's. */
-static void copy_row_of(const resize *r, int64_t task, int64_t i) {
-  const upsample_args *p = r->p;
-  const tap_table *b = &r->dims[1], *c = &r->dims[2];
-  int64_t from = task * p->axes[0].in + r->dims[0].index[i / b->out];
-  from = (from * b->in + b->index[i % b->out]) * c->in;
-  size_t size = dtype_size(p->type);
-  char *to = element_at(p->out, p->type, task * out_size(p) + i * c->out);
-  for (int64_t k = 0; k < c->out; k++)
-    memcpy(to + (size_t)k * size, element_at(p->x, p->type, from + c->index[k]), size);
+/* ---------------------------------------------------------------- of x's elements */
+
+#define DEFINE_SPREAD(T)                                                                \
+  static void spread_##T(const int64_t *index, bool twice, int64_t n, const void *from, \
+                         void *to) {                                                    \
+    const T *restrict x = from;                                                         \
+    T *restrict y = to;                                                                 \
+    if (!twice)                                                                         \
+      for (int64_t k = 0; k < n; k++) y[k] = x[index[k]];                               \
+    if (twice)                                                                          \
+      for (int64_t k = 0; k < n / 2; k++) y[2 * k] = y[2 * k + 1] = x[k];               \
+  }
+DEFINE_SPREAD(uint8_t)
+DEFINE_SPREAD(uint16_t)
+DEFINE_SPREAD(uint32_t)
+DEFINE_SPREAD(uint64_t)
+
+/* A row of out of one of x. */
+static void spread_row(const resize *r, const void *x, void *to) {
+  const tap_table *c = &r->dims[2];
+  switch (dtype_size(r->p->out_type)) {
+    case 1:
+      spread_uint8_t(c->index, r->twice, c->out, x, to);
+      break;
+    case 2:
+      spread_uint16_t(c->index, r->twice, c->out, x, to);
+      break;
+    case 4:
+      spread_uint32_t(c->index, r->twice, c->out, x, to);
+      break;
+    default:
+      spread_uint64_t(c->index, r->twice, c->out, x, to);
+  }
 }
 
+/* Which row of x's planes row i of a plane of out is. */
+static int64_t row_under(const resize *r, int64_t i) {
+  const tap_table *b = &r->dims[1];
+  return r->dims[0].index[i / b->out] * b->in + b->index[i % b->out];
+}
+
+/* Rows that are alike are copied; those of x that are of another type than out's are converted in
+ * `scratch`. */
 static void copy_plane(const void *user, int64_t task, char *scratch) {
   const resize *r = user;
-  (void)scratch;
-  for (int64_t i = 0; i < r->p->axes[0].out * r->p->axes[1].out; i++) copy_row_of(r, task, i);
+  const upsample_args *p = r->p;
+  const int64_t rows = p->axes[0].out * p->axes[1].out, n = p->axes[2].out, in = p->axes[2].in;
+  const size_t bytes = (size_t)n * dtype_size(p->out_type);
+  int64_t last = -1;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t row = row_under(r, i);
+    const void *x = element_at(p->x, p->type, task * in_size(p) + row * in);
+    char *to = element_at(p->out, p->out_type, task * out_size(p) + i * n);
+    if (row == last) {
+      memcpy(to, to - bytes, bytes);
+      continue;
+    }
+    last = row;
+    if (is_narrow(p->type != p->out_type)) {
+      if (p->out_type == DTYPE_BF16)
+        narrow_row(x, in, (uint16_t *)(void *)scratch);
+      else
+        widen_row(x, in, (float *)(void *)scratch);
+      x = scratch;
+    }
+    spread_row(r, x, to);
+  }
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -128,6 +181,12 @@ static tap_table make_table(const resample_axis *a, int precision, char *memory)
   return t;
 }
 
+static bool is_twice(const tap_table *t) {
+  bool twice = t->out == 2 * t->in && t->n_taps == 1;
+  for (int64_t i = 0; twice && i < t->out; i++) twice = t->index[i] == i / 2;
+  return twice;
+}
+
 static size_t tables_bytes(const upsample_args *p) {
   size_t bytes = 0;
   for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += table_bytes(&p->axes[d]);
@@ -146,7 +205,8 @@ static int64_t upsample_work(const upsample_args *p) {
 
 /* A plane and a row, for a thread. */
 static size_t plane_bytes(const upsample_args *p) {
-  return taps_of(p) == 1 ? 0 : (size_t)(in_size(p) + p->axes[2].out) * sizeof(double);
+  if (taps_of(p) == 1) return (size_t)p->axes[2].in * sizeof(float);
+  return (size_t)(in_size(p) + p->axes[2].out) * sizeof(double);
 }
 
 static size_t upsample_scratch(const kernel_context *ctx, const void *args) {
@@ -161,6 +221,7 @@ static bool upsample(const kernel_context *ctx, const void *args) {
   if (!memory) return false;
   for (int d = 0; d < UPSAMPLE_DIMS; memory += table_bytes(&p->axes[d]), d++)
     r.dims[d] = make_table(&p->axes[d], p->precision, memory);
+  r.twice = is_twice(&r.dims[2]);
   return run_slots(ctx, p->planes, upsample_work(p), plane_bytes(p),
                    taps_of(p) == 1 ? copy_plane : blend_plane, &r);
 }

@@ -16,17 +16,17 @@ enum { ROW_BYTES = AMX_WORDS * 4, DEEP = AMX_WORDS };
 TARGET_AMX static void begin(void) { amx_begin(); }
 TARGET_AMX static void end(void) { amx_end(); }
 
-/* Rows [row, row + 16 tiles) of 16 halves lanes: sums 0 to 3 (tiles, halves), 4 and 5 of a, 6 and 7
- * of b. */
-TARGET_AMX KERNEL_INLINE void tile_amx(int tiles, int halves, const panel_product *t, int64_t row) {
+/* Two tiles of rows, by 16 halves lanes: sums 0 to 3 (tiles, halves), 4 and 5 of a, 6 and 7 of b.
+ */
+TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *t, int64_t row) {
   const int64_t a_step = t->a_row * 4, c_step = halves * ROW_BYTES, more = AMX_ROWS * a_step;
   const char *a = (const char *)(t->a + row * t->a_row), *b = (const char *)t->b;
   char *c = (char *)t->c + row * c_step, *c1 = c + AMX_ROWS * c_step;
   if (t->fade) {
     _tile_loadd(0, c, c_step);
     if (halves == 2) _tile_loadd(1, c + ROW_BYTES, c_step);
-    if (tiles == 2) _tile_loadd(2, c1, c_step);
-    if (tiles == 2 && halves == 2) _tile_loadd(3, c1 + ROW_BYTES, c_step);
+    _tile_loadd(2, c1, c_step);
+    if (halves == 2) _tile_loadd(3, c1 + ROW_BYTES, c_step);
   } else {
     _tile_zero(0);
     _tile_zero(1);
@@ -37,20 +37,20 @@ TARGET_AMX KERNEL_INLINE void tile_amx(int tiles, int halves, const panel_produc
     _tile_loadd(6, b, c_step);
     _tile_loadd(4, a, a_step);
     if (halves == 2) _tile_loadd(7, b + ROW_BYTES, c_step);
-    if (tiles == 2) _tile_loadd(5, a + more, a_step);
+    _tile_loadd(5, a + more, a_step);
     _tile_dpbf16ps(0, 4, 6);
     if (halves == 2) _tile_dpbf16ps(1, 4, 7);
-    if (tiles == 2) _tile_dpbf16ps(2, 5, 6);
-    if (tiles == 2 && halves == 2) _tile_dpbf16ps(3, 5, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    if (halves == 2) _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, c, c_step);
   if (halves == 2) _tile_stored(1, c + ROW_BYTES, c_step);
-  if (tiles == 2) _tile_stored(2, c1, c_step);
-  if (tiles == 2 && halves == 2) _tile_stored(3, c1 + ROW_BYTES, c_step);
+  _tile_stored(2, c1, c_step);
+  if (halves == 2) _tile_stored(3, c1 + ROW_BYTES, c_step);
 }
 
+/* Rows are a multiple of PANEL_PAIRS. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {
-  int64_t row = 0;
   for (int64_t i = 0; t->fade && i < t->rows; i++)
     for (int h = 0; h < halves; h++) {
       float *c = t->c + (i * halves + h) * PANEL_HALF;
@@ -58,8 +58,7 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {
           c, _mm512_mul_ps(_mm512_loadu_ps(c), _mm512_loadu_ps(t->fade + h * PANEL_HALF)));
     }
   amx_sees_memory();
-  for (; row + 2 * AMX_ROWS <= t->rows; row += 2 * AMX_ROWS) tile_amx(2, halves, t, row);
-  if (row < t->rows) tile_amx(1, halves, t, row);
+  for (int64_t row = 0; row < t->rows; row += PANEL_PAIRS) tile_amx(halves, t, row);
 }
 
 TARGET_AMX static void multiply_amx(int lanes, const panel_product *t) {

@@ -14,7 +14,7 @@
 #define B_SPACE __private
 #define SUMS_SPACE __private
 #include "amx.h"
-#define STEP SPAN_KEYS /* keys of two tiles, columns of head_dim of one */
+#define STEP (2 * AMX_SIDE) /* keys of two tiles, columns of head_dim of one */
 #define BLOCK_KEYS 128
 #define TILE_FLOATS (AMX_SIDE * AMX_SIDE)
 #if MASK && PASTE(number_, MASK_TYPE) != PASTE(number_, X_TYPE)

@@ -366,7 +366,7 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const attention 
   launch_dtype(&l, "X_TYPE", f->q->t.type);
   launch_compute(&l, f->q->t.type);
   launch_define(&l, "EMPTY_NAN", f->empty_nan);
-  launch_args(&l, &(attention_merge_args){.parts = scratch_arg(0),
+  launch_args(&l, &(attention_merge_args){.parts = parts_of(a),
                                           .out = buffer_arg(f->out),
                                           .n_rows = rows,
                                           .v_dim = f->v_dim,

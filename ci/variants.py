@@ -31,7 +31,7 @@ OPENCL = {
     "conv groups": ("32x64|64x32|16x64|8x128|4x256|1x64|1x256", "conv/"),
     "conv parts": ("rule|1|2|4|8|16|32", "conv/"),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
-    "attention": ("block|row|team|groups 16|groups 32|groups 64", "attention"),
+    "attention": ("block|row|team|groups 16|groups 32|groups 64|tiles", "attention"),
     "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
     "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),

@@ -6,6 +6,7 @@
 
 #include "interp/checking.h"
 #include "interp/host_copy.h"
+#include "ops/attention.h"
 #include "ops/epilogue.h"
 
 /* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
@@ -352,12 +353,23 @@ typedef struct rounding_op {
     ir_grouped_matmul grouped;
     ir_conv conv;
     ir_conv_transpose conv_transpose;
+    ir_attention attention;
   } op;
   uint32_t *a, *b;
+  double scale; /* of a, before it is rounded */
 } rounding_op;
 
-static void copy_op(const ir_instruction *ins, rounding_op *to) {
-  if (ins->op_type == IR_OP_CONV) {
+static void copy_op(const node *n, rounding_op *to) {
+  const ir_instruction *ins = n->instruction;
+  to->scale = 1;
+  if (ins->op_type == IR_OP_ATTENTION) {
+    attention_form f;
+    describe_attention(n, &f);
+    to->op.attention = *(const ir_attention *)ins->op;
+    to->a = &to->op.attention.q;
+    to->b = &to->op.attention.k;
+    to->scale = f.scale;
+  } else if (ins->op_type == IR_OP_CONV) {
     to->op.conv = *(const ir_conv *)ins->op;
     to->a = &to->op.conv.x;
     to->b = &to->op.conv.weight;
@@ -376,17 +388,22 @@ static void copy_op(const ir_instruction *ins, rounding_op *to) {
   }
 }
 
+/* What holds a product's second factor, once it is rounded; attention's three have one type. */
+static dtype factor_type(const checking *c, uint32_t slot) {
+  return c->nd->instruction->op_type == IR_OP_ATTENTION ? c->copy[slot].t.type : DTYPE_F32;
+}
+
 /* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
 static clave_status run_rounded(checking *c, bool *faulty) {
   ir_instruction ins = *c->nd->instruction;
   rounding_op r;
   uint32_t slot = slot_count(c->s->prog);
   bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
-  copy_op(&ins, &r);
-  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, &c->rounded[0], a));
+  copy_op(c->nd, &r);
+  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, r.scale, &c->rounded[0], a));
   a->slot = *r.a = slot;
   if (c->rounds == ROUNDS_TO_BF16) {
-    TRY(bind_rounded(c, &c->copy[*r.b], DTYPE_F32, &c->rounded[1], b));
+    TRY(bind_rounded(c, &c->copy[*r.b], factor_type(c, *r.b), 1, &c->rounded[1], b));
     b->slot = *r.b = slot + 1;
   }
   ins.op = &r.op;

@@ -78,10 +78,16 @@ static double reach_of(const result *r, int64_t i, double usual) {
   return 2 * fmax(r->reach[i], usual);
 }
 
+/* Attention's weights, between its products. */
+static bool rounds_weights(const checking *c) {
+  return c->rounds == ROUNDS_TO_BF16 && c->nd->instruction->op_type == IR_OP_ATTENTION;
+}
+
 /* How many elements are beyond the bound, and one of them. */
-static int64_t count_wrong(const result *r, int64_t *at) {
+static int64_t count_wrong(const checking *c, const result *r, int64_t *at) {
   dtype t = type_of(r);
-  double tolerance = tolerance_of(t), relative = tolerance + rounding_of(r);
+  double tolerance = tolerance_of(rounds_weights(c) ? DTYPE_BF16 : t),
+         relative = tolerance + rounding_of(r);
   double absolute = tolerance > 0 ? tolerance * typical_size(t, r->want, r->n) : 0;
   int64_t wrong = 0;
   double usual = r->reach ? typical_size(DTYPE_F64, r->reach, r->n) : 0;
@@ -220,12 +226,12 @@ clave_status compare_results(checking *c) {
   bool measured = false;
   for (int i = 0; i < c->n_results && !wrong; i++) {
     result *r = &c->results[i];
-    wrong = count_wrong(r, &at);
+    wrong = count_wrong(c, r, &at);
     bool excusable = dtype_is_float(type_of(r)) || rounds_before(c->nd->instruction);
     if (wrong && excusable) {
       if (!measured) TRY(measure_reach(c));
       measured = true;
-      wrong = count_wrong(r, &at);
+      wrong = count_wrong(c, r, &at);
     }
     if (wrong) describe(c, r, wrong, at);
   }

@@ -52,7 +52,8 @@ typedef struct checking {
   part part;
   bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
   bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
-  rounding rounds;    /* of a product: what the device does, and so must the oracle */
+  rounding rounds;    /* of a product: what the device does, and so must the oracle; of attention
+                         also its weights, which the oracle does not */
   buffer *rounded[2]; /* owned, of the CPU backend: a and b, rounded; or NULL */
   region *regions;    /* owned */
   uint32_t n_regions;
@@ -81,9 +82,9 @@ clave_status run_guarded(const checking *c, const recording *r, void **state,
                          const run_operands *o) STATUS_CHECK;
 
 /* ---- check_rounded.c ---- */
-/* The elements of an operand's copy, rounded as c->rounds says, as floats of type `to`, in *made,
- * which is created unless it is there. */
-clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, buffer **made,
+/* The elements of an operand's copy, rounded as c->rounds says once they are multiplied by `scale`,
+ * as floats of type `to`, in *made, which is created unless it is there. */
+clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, double scale, buffer **made,
                           bound_tensor *out) STATUS_CHECK;
 
 /* ---- check_results.c ---- */

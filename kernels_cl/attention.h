@@ -70,6 +70,10 @@
 #define SCALED IS_INT(KEY_TYPE)
 /* So many keys, from a multiple of it on, are in one page. */
 #define PAGE_KEYS 16
+/* A split begins at a multiple of so many. */
+#ifndef SPAN_KEYS
+#define SPAN_KEYS W
+#endif
 
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 typedef const __global STORAGE(KEY_TYPE) * key_pointer;
@@ -249,7 +253,7 @@ typedef struct some_rows {
 /* Of the keys of a split those that some of the rows may see. */
 static inline key_span find_span(const key_range *seen, const some_rows *rows, index_t split,
                                  index_t n_splits, index_t window) {
-  const index_t block = PAGED ? PAGE_KEYS : W,
+  const index_t block = PAGED ? PAGE_KEYS : SPAN_KEYS,
                 split_keys = ((seen->n + n_splits - 1) / n_splits + block - 1) / block * block,
                 begin = split * split_keys;
   const index_t from = WINDOWED ? max(begin, rows->least - window + 1) : begin;

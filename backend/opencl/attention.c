@@ -2,7 +2,7 @@
  * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
  * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
  * token by token where there are few for each sequence, else those that stand together and are of
- * one. */
+ * one. Where AMX multiplies, words of keys and values are packed before, for all queries. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
@@ -21,6 +21,7 @@ typedef struct attention {
   int width, rows; /* rows: of a work-item, or of a group of them */
   bool by_token;   /* work-items, or groups, have rows of one token each */
   bool one_token;  /* a kernel stores the one new row, too */
+  amx_kind amx;    /* of attention_tiles.cl, where it may round to BF16 */
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
@@ -55,8 +56,8 @@ static tuning_key attention_key(const cl_recorder *s, const attention *a) {
 }
 
 /* A work-item for some rows of one head, or one for a block of them; groups of work-items for few
- * rows, and for blocks. */
-enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64 };
+ * rows, and for blocks; a work-item for a block, by AMX. */
+enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64, TILES };
 static const struct shape_variant {
   const char *name;
   int rows; /* of a group's block */
@@ -65,7 +66,8 @@ static const struct shape_variant {
                       [TEAM] = {"team", 0},
                       [GROUPS_16] = {"groups 16", 16},
                       [GROUPS_32] = {"groups 32", 32},
-                      [GROUPS_64] = {"groups 64", 64}};
+                      [GROUPS_64] = {"groups 64", 64},
+                      [TILES] = {"tiles", 0}};
 
 /* Local memory of attention_groups and attention_team: queries, keys or values, weights, and what
  * rows share. */
@@ -76,6 +78,36 @@ static bool fits_group(const attention *a, const device_traits *t, int rows) {
                          : FEW_ROWS * (q_max + TEAM_KEYS * (SIDE + 2) + SIDE + 1);
   bool is_wide = a->f.q->t.type == DTYPE_F64;
   return (uint64_t)(columns * (is_wide ? 8 : 4) + keys * 8) <= t->local_memory;
+}
+
+/* As in kernels_cl/attention_tiles.cl. */
+enum { TILE_ROWS = 32, TILE_STEP = 32, TILE_SIDE = 16 };
+
+/* What is packed of all heads of k. */
+static int64_t count_packed(const attention *a) {
+  const attention_form *f = &a->f;
+  const int64_t steps = ceil_div(f->n_keys, TILE_STEP),
+                key_floats = ceil_div(f->head_dim, TILE_STEP) * TILE_SIDE * TILE_STEP,
+                value_floats = ceil_div(f->v_dim, TILE_SIDE) * TILE_SIDE * TILE_SIDE;
+  return f->n_batch * f->n_kv *
+         (steps * (key_floats + value_floats) + ceil_div(steps, TILE_SIDE) * TILE_SIDE);
+}
+
+/* Whether there may be tiles: not of few rows, nor where what is packed takes much memory. */
+static bool may_tile(const cl_recorder *s, const attention *a) {
+  enum { MOST_FLOATS = 16 << 20 };
+  const attention_form *f = &a->f;
+  return recorder_is_fast(s) && recorder_traits(s)->is_cpu && !a->cache &&
+         f->q->t.type != DTYPE_F64 && f->share * f->n_queries >= TILE_SIDE &&
+         min_i64(min_i64(f->head_dim, f->v_dim), f->n_keys) > 0 && count_packed(a) <= MOST_FLOATS;
+}
+
+static clave_status find_tiles(const cl_recorder *s, attention *a) {
+  bool pairs;
+  a->amx = AMX_NONE;
+  if (!may_tile(s, a)) return NULL;
+  TRY(recorder_has_pairs(s, &pairs));
+  return pairs ? recorder_amx(s, &a->amx) : NULL;
 }
 
 /* Sums of a work-item of attention_groups, which have to stay in its registers. */
@@ -95,11 +127,13 @@ static bool takes_shape(const void *ctx, int i) {
   if (i == BLOCK) return true;
   if (max_i64(c->a->f.head_dim, c->a->f.v_dim) > LARGEST_CLASS) return false;
   if (i == ROW) return c->t->is_cpu;
+  if (i == TILES) return c->a->amx != AMX_NONE;
   return !c->t->is_cpu && fits_registers(c->a, rows) && fits_group(c->a, c->t, rows);
 }
 
 static int shape_by_rule(const shape_choice *c, bool is_few) {
   const int64_t rows = c->a->f.share * c->a->f.n_queries;
+  if (!is_few && takes_shape(c, TILES)) return TILES;
   const int wanted[] = {c->t->is_cpu ? ROW : TEAM, GROUPS_32, GROUPS_16};
   for (size_t i = is_few ? 0 : rows > 16 ? 1 : 2; i < sizeof wanted / sizeof *wanted; i++)
     if (takes_shape(c, wanted[i])) return wanted[i];
@@ -131,7 +165,7 @@ static bool takes_splits(const void *ctx, int i) {
 }
 
 /* Whether groups of work-items make what single ones do elsewhere. */
-static bool by_groups(const attention *a) { return a->shape >= TEAM; }
+static bool by_groups(const attention *a) { return a->shape >= TEAM && a->shape != TILES; }
 /* Whether there are few rows, of one token's heads. */
 static bool by_row(const attention *a) { return a->shape == ROW || a->shape == TEAM; }
 
@@ -158,8 +192,9 @@ static void choose_splits(cl_recorder *s, attention *a) {
   a->n_splits = n ? n : splits_by_rule(s, a);
 }
 
-static void choose_shape(cl_recorder *s, attention *a) {
+static clave_status choose_shape(cl_recorder *s, attention *a) {
   const attention_form *f = &a->f;
+  TRY(find_tiles(s, a));
   a->width = recorder_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = f->share * f->n_queries;
   int few = rows_class(f->share);
@@ -169,11 +204,15 @@ static void choose_shape(cl_recorder *s, attention *a) {
   a->by_token = by_row(a) && a->pages;
   const int block =
       a->width > 1 && recorder_traits(s)->vector_width == 16 && rows > a->width ? 2 : 1;
-  a->rows = by_row(a) ? few : by_groups(a) ? shape_variants[a->shape].rows : block * a->width;
+  a->rows = by_row(a)           ? few
+            : by_groups(a)      ? shape_variants[a->shape].rows
+            : a->shape == TILES ? TILE_ROWS
+                                : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
   a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
+  return NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -190,6 +229,11 @@ static int64_t page_shift(const attention_paged_form *p) {
   return shift;
 }
 
+/* In scratch memory, behind what is packed. */
+static arg_buffer parts_of(const attention *a) {
+  return scratch_arg(a->shape == TILES ? count_packed(a) : 0);
+}
+
 static attention_params arguments_of(const attention *a) {
   const attention_form *f = &a->f;
   const attention_cached_form *c = a->cache;
@@ -201,7 +245,7 @@ static attention_params arguments_of(const attention *a) {
                             .v = buffer_arg(f->v),
                             .mask = optional_arg(f->mask),
                             .out = buffer_arg(f->out),
-                            .parts = a->n_splits > 1 ? scratch_arg(0) : absent_arg(),
+                            .parts = a->n_splits > 1 ? parts_of(a) : absent_arg(),
                             .k_scale = optional_arg(c ? c->k_scale : NULL),
                             .v_scale = optional_arg(c ? c->v_scale : NULL),
                             .position = optional_arg(c ? c->position : NULL),
@@ -247,8 +291,13 @@ static void define_attention(launch *l, const attention *a) {
   dtype mask_type = f->mask ? f->mask->t.type : DTYPE_BOOL;
   launch_types(l, a);
   launch_dtype(l, "MASK_TYPE", mask_type);
-  launch_define(l, "W", a->width);
-  launch_define(l, a->shape >= GROUPS_16 ? "QUERIES" : "ROWS", a->rows);
+  if (a->shape == TILES) {
+    launch_pairs(l, true);
+    launch_define(l, "AMX", (int)a->amx);
+  } else {
+    launch_define(l, "W", a->width);
+    launch_define(l, by_groups(a) && a->shape != TEAM ? "QUERIES" : "ROWS", a->rows);
+  }
   launch_define(l, "BY_TOKEN", a->by_token);
   launch_define(l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(l, "CAUSAL", f->causal);
@@ -287,6 +336,8 @@ static void take_arguments(launch *l, const attention *a) {
     launch_args(l, &(attention_row_args){.attention = all});
   else if (a->shape == TEAM)
     launch_args(l, &(attention_team_args){.attention = all});
+  else if (a->shape == TILES)
+    launch_args(l, &(attention_tiles_args){.attention = all, .packed = scratch_arg(0)});
   else
     launch_args(l, &(attention_groups_args){.attention = all});
 }
@@ -316,7 +367,7 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const attention 
   launch_dtype(&l, "X_TYPE", f->q->t.type);
   launch_compute(&l, f->q->t.type);
   launch_define(&l, "EMPTY_NAN", f->empty_nan);
-  launch_args(&l, &(attention_merge_args){.parts = scratch_arg(0),
+  launch_args(&l, &(attention_merge_args){.parts = parts_of(a),
                                           .out = buffer_arg(f->out),
                                           .items = rows * n_chunks,
                                           .n_chunks = n_chunks,
@@ -328,10 +379,25 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const attention 
   return launch_loops(&l, rows * n_chunks, 1, chunk * a->n_splits * 8);
 }
 
+static clave_status pack_tiles(cl_recorder *s, const node *n, const attention *a) {
+  const size_t heads = (size_t)(a->f.n_batch * a->f.n_kv),
+               global[2] = {(size_t)ceil_div(a->f.n_keys, TILE_STEP), heads}, local[2] = {1, 1};
+  launch l;
+  recorder_rounds(s, ROUNDS_TO_BF16);
+  TRY(recorder_scratch(s, (size_t)count_packed(a) * sizeof(float)));
+  launch_begin(&l, s, n);
+  define_attention(&l, a);
+  launch_args(&l,
+              &(attention_tiles_pack_args){.attention = arguments_of(a), .packed = scratch_arg(0)});
+  return launch_run(&l, 2, global, local);
+}
+
 static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
+  const bool is_packed = a->shape == TILES;
+  if (is_packed) TRY(pack_tiles(s, n, a));
   if (a->n_splits == 1) return launch_attention(s, n, a);
   size_t bytes = (size_t)(count_queries(a) * a->n_splits * (a->f.v_dim + 2)) * sizeof(double);
-  TRY(recorder_scratch(s, bytes));
+  TRY(recorder_scratch(s, bytes + (is_packed ? (size_t)count_packed(a) * sizeof(float) : 0)));
   TRY(launch_attention(s, n, a));
   return launch_merge(s, n, a);
 }
@@ -339,7 +405,7 @@ static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
 clave_status opencl_attention(cl_recorder *s, const node *n) {
   attention a = {0};
   describe_attention(n, &a.f);
-  choose_shape(s, &a);
+  TRY(choose_shape(s, &a));
   return attend(s, n, &a);
 }
 
@@ -404,7 +470,7 @@ static clave_status attend_piece(cl_recorder *s, const node *n, const attention_
   a.f.q = &q;
   a.f.out = &out;
   a.f.n_queries = count;
-  choose_shape(s, &a);
+  TRY(choose_shape(s, &a));
   if (!a.one_token) TRY(launch_store(s, n, &a));
   return attend(s, n, &a);
 }
@@ -425,7 +491,7 @@ clave_status opencl_attention_paged(cl_recorder *s, const node *n) {
   describe_attention_paged(n, &f);
   attention a = {.f = f.cached.attention, .cache = &f.cached, .pages = &f};
   bool has_rows = f.n_pages > 0 && a.f.n_keys > 0;
-  choose_shape(s, &a);
+  TRY(choose_shape(s, &a));
   if (!a.one_token || !has_rows) TRY(launch_store(s, n, &a));
   return has_rows ? attend(s, n, &a) : NULL;
 }

@@ -16,22 +16,22 @@ enum { DEEP = AMX_WORDS };
 TARGET_AMX static void begin(void) { amx_begin(); }
 TARGET_AMX static void end(void) { amx_end(); }
 
-/* Rows [row, row + 16 tiles) of 16 halves lanes. */
-TARGET_AMX KERNEL_INLINE void tile_amx(int tiles, int halves, const panel_product *t, int64_t row) {
+/* Two tiles of rows from `row` on, by 16 halves lanes. */
+TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *t, int64_t row) {
   const int64_t a_step = t->a_row * 4, c_step = halves * AMX_ROW_BYTES;
   const char *a = (const char *)(t->a + row * t->a_row), *b = (const char *)t->b;
   char *c = (char *)t->c + row * c_step;
   if (t->fade)
-    amx_load_sums(tiles, halves, c, c_step);
+    amx_load_sums(2, halves, c, c_step);
   else
     amx_clear_sums();
   for (int64_t k = 0; k < t->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_step)
-    amx_add_products(tiles, halves, a, a_step, b, c_step);
-  amx_store_sums(tiles, halves, c, c_step);
+    amx_add_products(2, halves, a, a_step, b, c_step);
+  amx_store_sums(2, halves, c, c_step);
 }
 
+/* Rows are a multiple of PANEL_PAIRS. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {
-  int64_t row = 0;
   for (int64_t i = 0; t->fade && i < t->rows; i++)
     for (int h = 0; h < halves; h++) {
       float *c = t->c + (i * halves + h) * PANEL_HALF;
@@ -39,8 +39,7 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {
           c, _mm512_mul_ps(_mm512_loadu_ps(c), _mm512_loadu_ps(t->fade + h * PANEL_HALF)));
     }
   amx_sees_memory();
-  for (; row + 2 * AMX_ROWS <= t->rows; row += 2 * AMX_ROWS) tile_amx(2, halves, t, row);
-  if (row < t->rows) tile_amx(1, halves, t, row);
+  for (int64_t row = 0; row < t->rows; row += PANEL_PAIRS) tile_amx(halves, t, row);
 }
 
 TARGET_AMX static void multiply_amx(int lanes, const panel_product *t) {

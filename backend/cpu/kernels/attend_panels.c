@@ -374,8 +374,8 @@ static size_t panel_bytes(const plan *s) {
   return sizeof(panel) + (size_t)((s->q_width + s->v_width) * PANEL_LANES) * sizeof(float);
 }
 
-/* Of a block: scores, keys and values; words are half as many. Processors with and without them
- * take the same. */
+/* Of a block: scores, keys and values; words are half as many. There is room for these where
+ * products may be of them, also on processors without. */
 static size_t block_bytes(const plan *s) {
   const int64_t n = s->block * (PANEL_LANES + s->k_width + s->v_width);
   return (size_t)(s->p->rounds ? n + n / 2 : n) * sizeof(float);

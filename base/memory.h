@@ -27,7 +27,7 @@ typedef struct span {
  * doubles. False: overflow or no memory, and the array is as it was. */
 bool array_reserve(void *array, size_t *capacity, size_t need, size_t size);
 
-enum { MEMORY_ALIGNMENT = 64, MEMORY_LARGE = 8 << 20 };
+enum { MEMORY_ALIGNMENT = 64, MEMORY_LARGE = 2 << 20 };
 /* Uninitialised, of that alignment, to be freed; NULL: no memory. From MEMORY_LARGE bytes on it is
  * asked for in large pages, which take a tenth of the time to be got and to be found. */
 void *memory_alloc(size_t bytes);

@@ -176,8 +176,8 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
     for (int i = 0; i < COLUMNS * depth; i += WIDTH) vstorew(LOADWF(B_TYPE, b + i), 0, to + i);
 }
 
-/* memory: DEPTH * strip floats for b, unless it is read where it is, and with SUMS_LOCAL as many
- * for sums. */
+/* memory: DEPTH * strip floats for b, unless it is read where it is, and with SUMS_LOCAL those of
+ * the sums. */
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
                    __local float *memory) {

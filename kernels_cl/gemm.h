@@ -51,6 +51,11 @@ static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last
 #endif
 }
 
+/* Floats of the next panel of b that each k of panels [first, last) of a asks for. */
+static inline int next_step(__global const float *next, index_t first, index_t last) {
+  return next ? (COLUMNS + (int)(last - first) - 1) / (int)(last - first) : 0;
+}
+
 #if !SUMS_LOCAL
 /* Behind multiply_column of the last block of k, in a kernel with PANELS_PARAMS: out is column n of
  * product z. */
@@ -59,8 +64,7 @@ static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last
   EPILOGUE((out) + m * n_size, ((z)*m_size + m) * n_size + (n), columns)
 
 /* Panels [first, last) of a by one panel of b, of which `columns` are there, `depth` k from k0 on.
- * next: what is read after that panel, asked for meanwhile, some lines with each panel of a; or 0.
- */
+ * next: what is read after that panel, asked for meanwhile, some floats with each k; or 0. */
 static inline void multiply_column(__global const float *a, B_SPACE const float *b,
                                    __global const float *next, int columns, index_t first,
                                    index_t last, index_t k0, int depth, index_t m_size,
@@ -69,14 +73,13 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
                                    __global const STORAGE(BIAS_TYPE) * bias, index_t bias_m,
                                    index_t bias_n) {
   const index_t padded = (m_size + ROWS - 1) / ROWS * ROWS;
-  const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
-  for (index_t panel = first; panel < last; panel++) {
+  const int step = next_step(next, first, last);
+  for (index_t panel = first; panel < last; panel++, next += step * depth) {
     float tile[ROWS * COLUMNS];
-    for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
     for (int r = 0; r < ROWS; r++) /* sums of a column of panels are far apart in memory */
       for (int at = 0; at < COLUMNS; at += LINE) ASK_FOR(sums + (panel * ROWS + r) * n_size + at);
-    multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, ROWS, b, depth, true, tile,
-                    COLUMNS);
+    multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, b, depth, true, tile,
+                    COLUMNS, next, step);
     const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS);
     for (int r = 0; r < rows; r++) {
       const index_t m = panel * ROWS + r;
@@ -107,11 +110,9 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
     next += lines * (depth / AMX_SIDE) * LINE;
   }
 #else
-  const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
-  for (index_t panel = first; panel < last; panel++, sums += ROWS * strip) {
-    for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
-    multiply_panels(a + (long)panel * ROWS * depth, ROWS, b, depth, k0 == 0, sums, strip);
-  }
+  const int step = next_step(next, first, last);
+  for (index_t panel = first; panel < last; panel++, sums += ROWS * strip, next += step * depth)
+    multiply_panels(a + (long)panel * ROWS * depth, b, depth, k0 == 0, sums, strip, next, step);
 #endif
 }
 #endif

@@ -23,8 +23,12 @@
 #define ROWS 8 /* 16 of 32 registers */
 #endif
 #define COLUMNS (2 * WIDTH)
+#if PAIRS
 #define DEPTH 256 /* k of a block of the panels of a */
-#define CHAIN 64  /* additions in a row before their sum is added to the total */
+#else
+#define DEPTH 128 /* its panel of b and the one behind it fit the first-level cache */
+#endif
+#define CHAIN 64 /* additions in a row before their sum is added to the total */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
@@ -49,10 +53,12 @@ static inline void store_transposed(float16 *r, __local float *to) {
 }
 #endif
 
-/* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS), whose k are
- * a_step apart, by a panel of b (depth, COLUMNS), on top of what it was unless `first`. */
-static inline void multiply_panels(__global const float *a, index_t a_step, B_SPACE const float *b,
-                                   int depth, bool first, SUMS_SPACE float *tile, int pitch) {
+/* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS) by a panel of b
+ * (depth, COLUMNS), on top of what it was unless `first`. With each k `next_step` floats from
+ * `next` on are asked for, if any. */
+static inline void multiply_panels(__global const float *a, B_SPACE const float *b, int depth,
+                                   bool first, SUMS_SPACE float *tile, int pitch,
+                                   __global const float *next, int next_step) {
   for (int k0 = 0; k0 < depth; k0 += CHAIN, first = false) {
     const int k1 = min(k0 + CHAIN, depth);
     floatw c0[ROWS], c1[ROWS];
@@ -60,13 +66,15 @@ static inline void multiply_panels(__global const float *a, index_t a_step, B_SP
     for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
     for (int k = k0; k < k1; k++) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
+      ASK_FOR(next);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
         c0[r] = ADD_PRODUCT(c0[r], (floatw)a[r], x);
         c1[r] = ADD_PRODUCT(c1[r], (floatw)a[r], y);
       }
-      a += a_step;
+      a += ROWS;
       b += COLUMNS;
+      next += next_step;
     }
     if (!first) {
 #pragma unroll

@@ -3,9 +3,11 @@
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm_codes.h"
 
-/* As in kernels_cl/gemm.cl. */
-enum { DEPTH = 256 };
-/* Columns of out per work-item: a block of b (128 KB) and of a stay in the second-level cache. */
+/* k of a block of the panels of a, as in kernels_cl/gemm_tile.h. */
+enum { DEPTH = 128, MOST_DEPTH = 256 };
+static int block_depth(const gemm *g) { return g->pairs ? MOST_DEPTH : DEPTH; }
+/* Columns of out per work-item: a block of b (64 or 128 KB) and of a stay in the second-level
+ * cache. */
 enum { MAX_STRIP = 128 };
 /* Work-items for each core, so that all are done at about the same time. */
 enum { ITEMS_PER_UNIT = 8 };
@@ -26,20 +28,20 @@ static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t fitting_strip(const gemm *g, int64_t most) {
   const device_traits *t = recorder_traits(g->s);
-  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)),
+  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * MOST_DEPTH)),
           panel = 2 * (int64_t)t->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
-/* Rows of a work-item whose sums lie in local memory: as large as a block of b, with which they
- * fit. */
-enum { SUM_ROWS = DEPTH };
+/* Rows of a work-item whose sums lie in local memory: as large as the largest block of b, with
+ * which they fit. */
+enum { SUM_ROWS = MOST_DEPTH };
 /* Whether b becomes floats, or their columns in panels, in local memory. */
 static bool copies_b(const gemm *g) {
   return !gemm_panels_usable(g) || !(g->pairs || g->f.b->t.type == DTYPE_F32);
 }
 static bool sums_are_local(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
-  const size_t strip = sizeof(float) * DEPTH * 2 * (size_t)t->vector_width;
+  const size_t strip = sizeof(float) * MOST_DEPTH * 2 * (size_t)t->vector_width;
   return gemm_panels_usable(g) && (copies_b(g) ? 2 : 1) * strip <= t->local_memory;
 }
 /* Columns of a work-item: fewer where there would be few work-items. */
@@ -105,7 +107,7 @@ static clave_status pack_a(const gemm *g, arg_buffer a, arg_buffer packed) {
                                     .packed = packed,
                                     .m_size = g->f.m,
                                     .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(gemm_depth(g), DEPTH),
+  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(gemm_depth(g), block_depth(g)),
                       (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -148,7 +150,7 @@ static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, i
 
 /* The kernel for where b is, and its arguments. */
 static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
-  const size_t room = sizeof(float) * DEPTH * (size_t)strip_of(g);
+  const size_t room = sizeof(float) * MOST_DEPTH * (size_t)strip_of(g);
   const arg_local memory = local_arg(room * (size_t)(copies_b(g) + sums_are_local(g)));
   if (b->coded) {
     gemm_codes_define(l, &b->layout);
@@ -234,7 +236,8 @@ clave_status gemm_packed(const gemm *all) {
   const gemm *g = &with_tiles;
   if (sums_are_local(all)) TRY(gemm_choose_amx(&with_tiles));
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
-  bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH && !sums_are_local(g);
+  bool waits =
+      g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > block_depth(g) && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};

@@ -29,7 +29,7 @@ static float_kind kind_of(clave_dtype dtype) {
 static double rounding_of(clave_dtype dtype) {
   const char *precision = getenv("CLAVE_PRECISION");
   const bool rounds = precision && !strcmp(precision, "fast");
-  return rounds && (dtype == CLAVE_F32 || dtype == CLAVE_F16) ? 0x1p-8 : 0;
+  return rounds && (dtype == CLAVE_F32 || dtype == CLAVE_F16) ? 0x1p-7 : 0;
 }
 
 double places_of(clave_dtype dtype, double terms) {

@@ -4,9 +4,10 @@
  * A group of SIDE x SIDE work-items makes TILE x TILE of out. DEPTH k of a and b at a time are
  * staged in local memory as f32, while the next are on their way, in registers. A work-item has
  * EACH x EACH elements: blocks of 4 x 4, SIDE * 4 apart, so that neighbours read neighbouring words
- * of local memory. IN_PARTS: of some of the k (matmul.h). */
+ * of local memory. IN_PARTS: of some of the k (parts.h). */
 #include "fetch.h"
 #include "matmul.h"
+#include "parts.h"
 #ifndef A_ORDER
 #define A_ORDER 1
 #define B_ORDER 0

@@ -8,6 +8,7 @@
 #include "fetch.h"
 #include "matmul.h"
 #include "mma.h"
+#include "parts.h"
 #ifndef MMA_TYPE
 #define MMA_TYPE F16
 #endif

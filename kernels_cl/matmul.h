@@ -25,14 +25,6 @@
       const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
       const real alpha, const real beta
 
-/* Of kernels that may cut the k of a product in n_parts of part_depth: group n_parts * z + part of
- * the third dimension has one, and writes the sums of a part to `parts` if there are several. */
-#define PARTS_PARAMS \
-  __global real *parts, const long parts_offset, const index_t n_parts, const index_t part_depth
-#ifndef IN_PARTS
-#define IN_PARTS 0
-#endif
-
 /* Where product z begins in its operands, and its sizes. */
 typedef struct product {
   index_t a, b, rows, depth;
@@ -71,14 +63,6 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
           order)
 #define COLUMNS_OF_B(at, first, depth, order) \
   OPERAND(B_TYPE, b + b_offset + (at).b + (first)*b_n, b_n, b_k, n_size - (first), (depth), order)
-
-/* In a kernel with PARTS_PARAMS, of the PRODUCT_AT of a group: the element of `parts` that stands
- * for element (m, n) of out. */
-#define PART_AT(at, m, n)                                                                   \
-  (parts_offset +                                                                           \
-   ((index_t)get_group_id(2) % n_parts) * ((index_t)get_num_groups(2) / n_parts * m_size) * \
-       n_size +                                                                             \
-   (index_t)(at).out + (m)*n_size + (n))
 
 /* An element of out, of the sum of its products. at: of its bias. */
 static inline real finish(real sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,

@@ -67,7 +67,6 @@ clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) {
 parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts) {
   enum { CHAIN = 64 }; /* as in the kernels */
   launch_define(l, "IN_PARTS", n_parts > 1);
-  if (n_parts == 1) launch_epilogue(l);
   return (parts_params){.parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
                         .n_parts = n_parts,
                         .part_depth = ceil_div(ceil_div(g->f.k, n_parts), CHAIN) * CHAIN};
@@ -82,6 +81,7 @@ clave_status gemm_local(const gemm *g) {
   launch_define(&l, "EACH", (int)(tile / SIDE));
   const parts_params parts = gemm_parts_of(&l, g, n_parts);
   launch_args(&l, &(gemm_local_args){.gemm = gemm_operands(g), .parts = parts});
+  if (n_parts == 1) launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * SIDE, (size_t)ceil_div(g->f.m, tile) * SIDE,
                       (size_t)(g->f.batches * n_parts)},
          local[3] = {SIDE, SIDE, 1};

@@ -64,7 +64,7 @@ static const quirk quirks[] = {
     {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
     /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
     {.platform = "QUALCOMM", .device = "", .images = true},
-    /* The limit of CUDA's grids. Not tried on such a device. */
+    /* The limit of CUDA's grids. */
     {.platform = "NVIDIA", .device = "", .most_groups = 65535},
     /* Its local memory is main memory. */
     {.platform = "ARM", .device = "Mali", .local = true},

@@ -95,6 +95,18 @@ def test_tiles(variant, asm, dtype, size, tmp_path):
     check(module, x, got)
 
 
+@pytest.mark.parametrize("parts", ["1", "2"])
+@pytest.mark.parametrize("variant, asm, dtype", [(*TILES[0], F32), (*BLOCKS[0], F16)])
+def test_what_follows(variant, asm, dtype, parts, tmp_path):
+    """Steps are part of the kernel that makes the last of the sums."""
+    torch.manual_seed(4)
+    module, x = nn.Sequential(nn.Linear(260, 70, dtype=dtype), nn.ReLU()), torch.randn(50, 260).to(dtype)
+    program = clave.export(module.eval(), (x,), verify=False)
+    (got,), _ = run(program, x, tmp_path, variant, {"CLAVE_ASM": asm}, parts)
+    want = module.double()(x.double()).detach()
+    assert torch.allclose(got.double(), want, rtol=4 * torch.finfo(dtype).eps, atol=1e-5 if dtype == F32 else 2e-3)
+
+
 @pytest.mark.by_turn(8)
 @pytest.mark.parametrize("parts", ["2", "4"])
 @pytest.mark.parametrize("variant, asm, dtype", [(*TILES[0], F32), (*TILES[1], BF16), (*BLOCKS[0], F16)])

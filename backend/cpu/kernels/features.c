@@ -67,7 +67,8 @@ static bool amx_is_there(void) {
 }
 /* The system, which keeps more of every thread once it is asked, is so only where that matters. */
 bool cpu_has_amx(void) {
-  const bool matters = pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;
+  const bool matters =
+      (int)pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;
   return is_used(CPU_AMX, KIND_ALL,
                  matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && amx_is_there());
 }

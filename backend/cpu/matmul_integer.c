@@ -44,6 +44,7 @@ static clave_status pack_b(cpu_recorder *r, const integer_matmul_form *f, matmul
                                    .k = &kernel_matmul_integer_pack,
                                    .args = p},
                &p->tiles));
+  p->in_tiles = true;
   p->b = NULL; /* nothing reads it */
   return NULL;
 }

@@ -186,8 +186,8 @@ static int64_t count_parts(cl_recorder *s, const conv_form *f, conv_block b, con
                            const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups */
   if (is_depthwise(b)) return 1;
-  return choose_parts(s, "conv parts", key, count_groups(f, b, t), OF_A_UNIT, f->channels / t->some,
-                      tensor_numel(&f->out->t));
+  return choose_parts(s, (variants){.family = "conv parts"}, key, count_groups(f, b, t), OF_A_UNIT,
+                      f->channels / t->some, tensor_numel(&f->out->t));
 }
 
 /* out as a product of the weight and cells: (images, channels, cells). */

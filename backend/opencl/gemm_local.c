@@ -55,8 +55,8 @@ bool gemm_local_is_better(const gemm *g) {
 int64_t gemm_parts(const gemm *g, int64_t groups) {
   enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* k of a part; groups */
   const tuning_key k = gemm_key(g);
-  return choose_parts(g->s, "matmul parts", &k, groups, OF_A_UNIT, g->f.k / LEAST_DEPTH,
-                      g->f.batches * g->f.m * g->f.n);
+  return choose_parts(g->s, (variants){.family = "matmul parts"}, &k, groups, OF_A_UNIT,
+                      g->f.k / LEAST_DEPTH, g->f.batches * g->f.m * g->f.n);
 }
 
 clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) {

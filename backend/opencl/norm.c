@@ -69,7 +69,8 @@ static int64_t count_parts(cl_recorder *s, const norm_form *f) {
   tuning_key_text(&k, "x", dtype_name(f->x->t.type));
   tuning_key_int(&k, "rows", f->rows);
   tuning_key_int(&k, "row", f->row);
-  return choose_parts(s, "norm parts", &k, f->rows, OF_A_UNIT, f->row / LEAST, 2 * f->rows);
+  return choose_parts(s, (variants){.family = "norm parts"}, &k, f->rows, OF_A_UNIT, f->row / LEAST,
+                      2 * f->rows);
 }
 
 static clave_status add_part(cl_recorder *s, const node *n, const norm_form *f, row_walk w,

@@ -14,18 +14,17 @@ static bool takes_parts(const void *ctx, int i) {
   return parts_variants[i].n <= *(const int64_t *)ctx;
 }
 
-int64_t choose_parts(cl_recorder *s, const char *family, const tuning_key *key, int64_t groups,
+int64_t choose_parts(cl_recorder *s, variants all, const tuning_key *key, int64_t groups,
                      int64_t work, int64_t most, int64_t elements) {
   enum { MOST = 32 };
   const int64_t wanted = (int64_t)recorder_traits(s)->compute_units * work;
   most = min_i64(min_i64(most, MOST), MOST_BYTES / max_i64(elements, 1) / (int64_t)sizeof(double));
   most = max_i64(most, 1);
-  const variants all = {.family = family,
-                        .rows = parts_variants,
-                        .row_size = sizeof *parts_variants,
-                        .n = sizeof parts_variants / sizeof *parts_variants,
-                        .is_usable = takes_parts,
-                        .ctx = &most};
+  all.rows = parts_variants;
+  all.row_size = sizeof *parts_variants;
+  all.n = sizeof parts_variants / sizeof *parts_variants;
+  all.is_usable = takes_parts;
+  all.ctx = &most;
   const int64_t n = parts_variants[recorder_choose(s, &all, key, 0)].n;
   return n ? n : min_i64(max_i64(wanted / max_i64(groups, 1), 1), most);
 }

@@ -74,6 +74,7 @@ static void check(const matmul_integer_args *p) {
   check_one(p);
   run_kernel(&kernel_matmul_integer_pack, p, 1, &pool);
   tiled.tiles = pool.memory[0];
+  tiled.in_tiles = true;
   tiled.b = NULL;
   check_one(&tiled);
   free_pool(&pool);

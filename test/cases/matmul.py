@@ -264,6 +264,8 @@ def constant_cases():
     rows = [T((9, 70)), T((9, 1)), T((9, 20))]
     yield Case("constant_addmm", Added(20, 70), rows, **tolerance(F32, 20))
     yield Case("constant_square", Square(37), [T((5, 37))], **tolerance(F32, 37))
+    # Of several columns of panels for a work-item of CPUs, and more k than a block.
+    yield Case("constant_wide", Constants(1100, 150, F32), [T((300, 150))], **tolerance(F32, 150))
     yield Case("constant_tall", Square(290), [T((530, 290))], **tolerance(F32, 290))
     deep = Constants(40, 5000, F16)
     yield Case("constant_deep_f16", deep, [T((70, 5000), F16)], **tolerance(F16, 5000))

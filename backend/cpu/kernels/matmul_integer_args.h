@@ -18,6 +18,7 @@ typedef struct matmul_integer_args {
   const int32_t *bias; /* (n), or NULL */
   void *out;           /* (m, n) */
   dtype type;
+  bool in_tiles; /* that there are, which scratch memory depends on before they are made */
   int64_t m, n, k;
   integer_result makes;
   requantise_args formula; /* terms[0]: the sums; channels: n */

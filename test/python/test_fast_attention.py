@@ -52,7 +52,8 @@ def operands(name, dtype=torch.float32):
 
 
 def run(module, inputs, precision, way, monkeypatch):
-    for key, value in {"CLAVE_PRECISION": precision, "CLAVE_ASM": way, "CLAVE_SELF_CHECK": "strict"}.items():
+    env = {"CLAVE_PRECISION": precision, "CLAVE_ASM": way, "CLAVE_SELF_CHECK": "strict", "CLAVE_DEVICE_CLASS": "cpu"}
+    for key, value in env.items():
         monkeypatch.setenv(key, value)
     session = clave.Session(clave.export(module, tuple(inputs), verify=False), "opencl")
     return [np.asarray(session.run(*inputs)[0], np.float64) for _ in range(2)][1]

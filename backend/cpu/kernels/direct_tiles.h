@@ -49,15 +49,13 @@ TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, con
 #include "backend/cpu/kernels/tile_rows.h"
 }
 
-/* Some strides have code of their own; inputs are asked for by the largest tiles alone. */
+/* A stride of 1 has code of its own; inputs are asked for by the largest tiles alone. */
 TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
   const bool is_largest = TILE_ROWS == 14 && vectors == TILE_VECTORS;
   if (t->step == 1 && is_largest && t->asks)
     TILE(rows)(t, rows, vectors, 1, true);
   else if (t->step == 1)
     TILE(rows)(t, rows, vectors, 1, false);
-  else if (t->step == 2 && is_largest)
-    TILE(rows)(t, rows, vectors, 2, false);
   else
     TILE(rows)(t, rows, vectors, t->step, false);
 }

@@ -232,7 +232,7 @@ clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *
                                 arg_buffer weight, dtype weight_type, tuning_key key) {
   const conv_block b = choose_block(s, f, &key);
   const tiling t = plan_tiling(s, f, b);
-  const int64_t n_parts = count_parts(s, f, b, &t, &key);
+  const int64_t n_parts = weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(s, f, b, &t, &key);
   if (n_parts > 1) TRY(begin_parts(s, n_parts, tensor_numel(&f->out->t), f->x->t.type));
   launch l;
   launch_begin(&l, s, n);

@@ -173,7 +173,8 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
 static clave_status pack_weight(cl_recorder *s, const tiled *t, arg_buffer *weight) {
   const form_request f = {.x = t->f->weight,
                           .kind = FORM_CONV_PAIR_TILES,
-                          .size = {t->outputs, t->by_rows ? t->f->dims[2].kernel : 0, t->taps},
+                          .size = {t->outputs, t->by_rows ? t->f->dims[2].kernel : 0,
+                                   t->f->transposed ? 0 : t->taps}, /* its axes lie otherwise */
                           .bytes = sizeof(float) * (size_t)weight_words(t),
                           .fill = fill_form,
                           .ctx = t};

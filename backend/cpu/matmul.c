@@ -96,7 +96,7 @@ bool matmul_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   if (!matmul_may_narrow(&p)) return false;
   take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
   if (slot == f.out->slot) return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1;
-  return slot == f.a->slot && !tail_reads(n, slot);
+  return slot == f.a->slot && (!f.bias || slot != f.bias->slot) && !tail_reads(n, slot);
 }
 
 /* Codes in panels alone, if they are constant. */

@@ -11,9 +11,9 @@
  * and no steps. */
 void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
                short_elementwise_args *steps);
-/* Whether what follows reads a slot. */
-bool tail_reads(const node *n, uint32_t slot);
 /* The same of what has no tail: all of it in `steps`. */
 void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwise_args *steps);
+/* Whether what follows reads a slot. */
+bool tail_reads(const node *n, uint32_t slot);
 
 #endif

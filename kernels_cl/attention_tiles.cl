@@ -5,7 +5,8 @@
  *   keys    [panel of 16 keys][16 words of head_dim][key][word]
  *   values  [panel of 16 columns][step of 16 words of keys][column][word]
  *   flags   one for each step: some of its values have no number in BF16 but infinity
- * with zeros behind the last of each. Scores and sums are as attention.cl has them. */
+ * with zeros behind the last of each. Scores and sums are as attention.cl has them, of what has no
+ * cache: no window, no softcap, no factors of keys and values. */
 #define W 16
 #define ROWS 32
 #define SPAN_KEYS 32
@@ -59,27 +60,25 @@ static inline realw keep_finite(realw x) {
 }
 
 /* n columns of a key to a row of its tiles; n <= 0: zeros. */
-static inline void pack_key(key_pointer key, index_t n, index_t depth, real factor,
-                            __global float *to) {
+static inline void pack_key(key_pointer key, index_t n, index_t depth, __global float *to) {
   for (index_t d = 0; d < depth; d += STEP, to += TILE_FLOATS) {
-    const realw low = keep_finite(LOAD_SOME(KEY_TYPE, key + d, n - d) * factor),
-                high = keep_finite(LOAD_SOME(KEY_TYPE, key + d + W, n - d - W) * factor);
+    const realw low = keep_finite(LOAD_SOME(KEY_TYPE, key + d, n - d)),
+                high = keep_finite(LOAD_SOME(KEY_TYPE, key + d + W, n - d - W));
     vstore8(as_float8(round_pairs(low)), 0, to);
     vstore8(as_float8(round_pairs(high)), 1, to);
   }
 }
 
-/* Columns from d on, `columns` at most 16, of the first n of STEP values to a tile. The largest
- * magnitude, as bits. */
-static inline int pack_values(key_pointer values, const index_t *at, const real *factors, int n,
-                              index_t d, index_t columns, __global float *to) {
+/* The first 16 columns, of which `columns` are there, of n of STEP values, `step` apart, to a tile.
+ * The largest magnitude, as bits. */
+static inline int pack_values(key_pointer values, index_t step, int n, index_t columns,
+                              __global float *to) {
   realw words[AMX_SIDE];
   int16 largest = 0;
   for (int i = 0; i < AMX_SIDE; i++) {
     realw pair[2] = {0, 0};
     for (int h = 0; h < 2 && 2 * i + h < n; h++) {
-      const int j = 2 * i + h;
-      pair[h] = LOAD_SOME(KEY_TYPE, values + at[j] + d, columns) * factors[j];
+      pair[h] = LOAD_SOME(KEY_TYPE, values + (2 * i + h) * step, columns);
       const int16 size = as_int16(pair[h]) & 0x7fffffff;
       largest = size > largest ? size : largest;
     }
@@ -101,27 +100,19 @@ __kernel void attention_tiles_pack(ATTENTION_PARAMS, __global float *packed,
 #if AMX
   const index_t pair = (index_t)get_global_id(1), from = (index_t)get_global_id(0) * STEP;
   const place head = {.batch = pair / n_kv, .group = pair % n_kv, .pair = pair}, *here = &head;
-  const key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip,
-                                   window, n_kv, n_pages, page_shift);
-  if (from >= seen.n) return;
   const packed_head h = find_packed(packed + packed_offset, pair, n_keys, head_dim, v_dim);
   key_pointer keys = k + k_offset + group_offset(here, batch_dims, k_strides),
-              values = v + v_offset + group_offset(here, batch_dims, v_strides);
-  const int n = (int)min((index_t)STEP, seen.n - from);
-  index_t at[STEP], value_at[STEP];
-  real factors[STEP];
-  ROWS_OF_KEYS(at, &seen, from, from + n, STEP, n_keys);
+              values =
+                  v + v_offset + group_offset(here, batch_dims, v_strides) + from * v_strides.s0;
+  const int n = (int)min((index_t)STEP, n_keys - from);
   for (int j = 0; j < STEP; j++) {
     __global float *to =
         h.keys + (from + j) / AMX_SIDE * (long)h.key_panel + j % AMX_SIDE * AMX_SIDE;
-    pack_key(keys + at[j] * k_strides.s0, j < n ? head_dim : 0, head_dim,
-             (real)FACTOR(k_scale, at[j]), to);
-    value_at[j] = at[j] * v_strides.s0;
-    factors[j] = (real)FACTOR(v_scale, at[j]);
+    pack_key(keys + (from + min(j, n - 1)) * k_strides.s0, j < n ? head_dim : 0, head_dim, to);
   }
   int largest = 0;
   for (index_t d = 0; d < v_dim; d += AMX_SIDE)
-    largest = max(largest, pack_values(values, value_at, factors, n, d, v_dim - d,
+    largest = max(largest, pack_values(values + d, v_strides.s0, n, v_dim - d,
                                        h.values + d / AMX_SIDE * (long)h.value_panel +
                                            from / STEP * TILE_FLOATS));
   h.flags[from / STEP] = largest >= NOT_BF16;
@@ -132,7 +123,7 @@ __kernel void attention_tiles_pack(ATTENTION_PARAMS, __global float *packed,
 /* What a work-item keeps of its rows. */
 typedef struct kept {
   realw sums[V_MAX][PARTS], largest[PARTS], total[PARTS];
-  int16 last[PARTS], first[PARTS]; /* of the keys that each row may see */
+  int16 last[PARTS]; /* of the keys that each row may see */
 } kept;
 
 /* Words of 2 columns of the queries: rows of b. */
@@ -172,10 +163,7 @@ static inline void mask_keys(realw scores[][PARTS], int r, const __global STORAG
 /* Scores of n keys from key `from` on, which follow each other in the mask. */
 static inline void mask_scores(realw scores[][PARTS], const kept *own, const some_rows *rows,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
-                               index_t from, int n, index_t window, real masked, real softcap) {
-#if SOFTCAP
-  for (int j = 0; j < n; j++) EACH_PART scores[j][r] = CAP(scores[j][r]);
-#endif
+                               index_t from, int n, real masked) {
 #if MASK
   for (int j = 0; j < n; j += W)
     for (int r = 0; r < PARTS; r++)
@@ -184,19 +172,16 @@ static inline void mask_scores(realw scores[][PARTS], const kept *own, const som
 #endif
 #if CAUSAL
   for (int j = 0; j < n; j++) {
-    if (!is_hidden(from + j, rows->least, window) && !is_hidden(from + j, rows->most, window))
-      continue;
+    if (!is_hidden(from + j, rows->least, 0) && !is_hidden(from + j, rows->most, 0)) continue;
     const int16 key = (int16)(int)(from + j);
-    EACH_PART {
-      const int16 hidden = (key > own->last[r]) | (key < own->first[r]);
-      scores[j][r] = hidden ? (realw)(-INFINITY) : scores[j][r];
-    }
+    EACH_PART scores[j][r] = key > own->last[r] ? (realw)(-INFINITY) : scores[j][r];
   }
 #endif
 }
 
-/* e^x of x <= 0 or NaN, off by less than 2^-13 of it, as BF16 has 8 digits; of 0 it is 1, below
- * -127 log 2 it is 0. The polynomial was fitted by weighted least squares at Chebyshev points. */
+/* e^x of x <= 0 or NaN, off by less than 2^-13 of it, as BF16 has 8 digits; of 0 it is 1, from
+ * about -126.5 log 2 down it is 0. The polynomial was fitted by weighted least squares at Chebyshev
+ * points. */
 static inline realw exponential(realw x) {
   const realw y = x * (realw)0x1.715476p+0F, t = y < -127 ? (realw)-127 : y;
   const realw shifted = t + (realw)0x1.8p23F, r = t - (shifted - (realw)0x1.8p23F);
@@ -239,18 +224,14 @@ static inline void soften(realw scores[][PARTS], int n, kept *own, realw fade[PA
   for (int i = (n + 1) / 2; words && i % AMX_SIDE; i++) EACH_PART scores[i][r] = (realw)0;
 }
 
-/* sums += weights of n keys times their values; factors: of the rows of values. */
-static inline void add_floats(kept *own, realw weights[][PARTS], key_pointer values,
-                              const key_range *seen, index_t from, int n, index_t step,
-                              index_t n_keys, index_t v_dim, const __global float *factors) {
-  for (int j = 0; j < n; j++) {
-    const index_t row = row_of_key(seen, from + j, n_keys);
-    const real factor = SCALED ? (real)factors[row] : 1;
+/* sums += weights of n keys times their values, `step` apart. */
+static inline void add_floats(kept *own, realw weights[][PARTS], key_pointer values, int n,
+                              index_t step, index_t v_dim) {
+  for (int j = 0; j < n; j++)
     for (index_t d = 0; d < v_dim; d++) {
-      const realw value = (realw)(LOAD(KEY_TYPE, values, row * step + d) * factor);
+      const realw value = (realw)(real)LOAD(KEY_TYPE, values, j * step + d);
       EACH_PART own->sums[d][r] = fma(weights[j][r], value, own->sums[d][r]);
     }
-  }
 }
 
 static inline void fade_sums(kept *own, const realw fade[PARTS], index_t v_dim) {
@@ -284,12 +265,11 @@ static inline void add_values(kept *own, const realw weights[][PARTS], const pac
   }
 }
 
-static inline void begin_rows(kept *own, const some_rows *rows, index_t v_dim, index_t window) {
+static inline void begin_rows(kept *own, const some_rows *rows, index_t v_dim) {
   int lanes[W];
   for (int r = 0; r < PARTS; r++) {
     for (int l = 0; l < W; l++) lanes[l] = (int)rows->last[r * W + l];
     own->last[r] = vload16(0, lanes);
-    own->first[r] = WINDOWED ? own->last[r] - (int16)(int)window + 1 : (int16)0;
     own->largest[r] = (realw)(-INFINITY);
     own->total[r] = (realw)0;
   }
@@ -310,11 +290,10 @@ __kernel void attention_tiles(ATTENTION_PARAMS, __global float *packed, const lo
   const key_span span = find_span(&seen, &rows, split, n_splits, window);
   const packed_head h = find_packed(packed + packed_offset, here->pair, n_keys, head_dim, v_dim);
   key_pointer values = v + v_offset + group_offset(here, batch_dims, v_strides);
-  const __global float *factors = v_scale + v_scale_offset + GROUP_ROW;
   mask += mask_offset + (MASK ? batch_offset(here->batch, batch_dims, mask_strides) : 0);
   realw query[Q_MAX][PARTS], scores[BLOCK_KEYS][PARTS];
   kept own;
-  begin_rows(&own, &rows, v_dim, window);
+  begin_rows(&own, &rows, v_dim);
   fill_query(query, q + q_offset + batch_offset(here->batch, batch_dims, q_strides), rows.q,
              head_dim, scale);
   join_query(query, head_dim);
@@ -325,13 +304,13 @@ __kernel void attention_tiles(ATTENTION_PARAMS, __global float *packed, const lo
     for (int j = 0; j < n; j += STEP) words = words && h.flags[(from + j) / STEP] == 0;
     realw fade[PARTS];
     score_keys(scores, query, &h, from, n, head_dim);
-    mask_scores(scores, &own, &rows, mask, mask_step, from, n, window, masked, softcap);
+    mask_scores(scores, &own, &rows, mask, mask_step, from, n, masked);
     soften(scores, n, &own, fade, words);
     fade_sums(&own, fade, v_dim);
     if (words)
       add_values(&own, scores, &h, from, n, v_dim);
     else
-      add_floats(&own, scores, values, &seen, from, n, v_strides.s0, n_keys, v_dim, factors);
+      add_floats(&own, scores, values + from * v_strides.s0, n, v_strides.s0, v_dim);
   }
   amx_end();
 #if SPLIT

@@ -54,8 +54,8 @@ static inline void store_transposed(float16 *r, __local float *to) {
 #endif
 
 /* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS) by a panel of b
- * (depth, COLUMNS), on top of what it was unless `first`. With each k `next_step` floats from
- * `next` on are asked for, if any. */
+ * (depth, COLUMNS), on top of what it was unless `first`. With each k the line at `next` is asked
+ * for, and `next_step` floats behind it with the one that follows; next_step 0: none is. */
 static inline void multiply_panels(__global const float *a, B_SPACE const float *b, int depth,
                                    bool first, SUMS_SPACE float *tile, int pitch,
                                    __global const float *next, int next_step) {
@@ -66,7 +66,7 @@ static inline void multiply_panels(__global const float *a, B_SPACE const float 
     for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
     for (int k = k0; k < k1; k++) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
-      ASK_FOR(next);
+      if (next_step) ASK_FOR(next);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
         c0[r] = ADD_PRODUCT(c0[r], (floatw)a[r], x);

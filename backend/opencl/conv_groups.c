@@ -181,13 +181,18 @@ static volumes_params volumes_of(const conv_form *f, const tiling *t) {
                           .seen_columns = t->seen_columns};
 }
 
+static int64_t channels_of_part(const conv_form *f, const tiling *t, int64_t n_parts) {
+  return ceil_div(ceil_div(f->channels, n_parts), t->some) * t->some;
+}
+
 /* The channels of a group of work-items, cut in parts. */
 static int64_t count_parts(cl_recorder *s, const conv_form *f, conv_block b, const tiling *t,
                            const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups */
   if (is_depthwise(b)) return 1;
-  return choose_parts(s, (variants){.family = "conv parts"}, key, count_groups(f, b, t), OF_A_UNIT,
-                      f->channels / t->some, tensor_numel(&f->out->t));
+  const int64_t n = choose_parts(s, (variants){.family = "conv parts"}, key, count_groups(f, b, t),
+                                 OF_A_UNIT, f->channels / t->some, tensor_numel(&f->out->t));
+  return ceil_div(f->channels, channels_of_part(f, t, n)); /* none is empty */
 }
 
 /* out as a product of the weight and cells: (images, channels, cells). */
@@ -219,7 +224,7 @@ static void take_arguments(launch *l, const conv_form *f, arg_buffer weight, con
                        .out = buffer_arg(f->out),
                        .parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
                        .n_parts = n_parts,
-                       .part_channels = ceil_div(ceil_div(f->channels, n_parts), t->some) * t->some,
+                       .part_channels = channels_of_part(f, t, n_parts),
                        .part_size = tensor_numel(&f->out->t),
                        .some = t->some,
                        .volumes = volumes_of(f, t),
@@ -232,6 +237,7 @@ clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *
                                 arg_buffer weight, dtype weight_type, tuning_key key) {
   const conv_block b = choose_block(s, f, &key);
   const tiling t = plan_tiling(s, f, b);
+  /* parts would lie where a weight in scratch memory does */
   const int64_t n_parts = weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(s, f, b, &t, &key);
   if (n_parts > 1) TRY(begin_parts(s, n_parts, tensor_numel(&f->out->t), f->x->t.type));
   launch l;

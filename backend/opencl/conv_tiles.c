@@ -152,11 +152,7 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                 rows = t->by_rows ? row_step / kernel_x : f->channels;
   const int64_t items = ceil_div(t->outputs, AMX_ROWS) * AMX_ROWS;
   launch l;
-  launch_begin(&l, s, t->n);
-  launch_pairs(&l, true);
-  launch_define(&l, "AMX", (int)t->amx);
-  launch_dtype(&l, "W_TYPE", t->f->weight->t.type);
-  launch_define(&l, "BY_ROWS", t->by_rows);
+  begin(&l, s, t);
   launch_args(&l, &(conv_tiles_pack_args){.weight = buffer_arg(t->f->weight),
                                           .packed = scratch_arg(0),
                                           .items = items,

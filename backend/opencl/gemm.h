@@ -70,10 +70,12 @@ bool gemm_local_is_better(const gemm *g);           /* than gemm_tile, by rule *
 bool gemm_local_takes(const gemm *g, int64_t tile); /* rows and columns of a tile */
 void gemm_define_orders(launch *l, const gemm *g);  /* which axis that is */
 clave_status gemm_local(const gemm *g) STATUS_CHECK;
-/* Of GEMM_LOCAL and GEMM_MMA, in this order: parts that k is cut in, of so many groups of
- * work-items; scratch memory for them; arguments of the launch, which takes the epilogue behind
- * them if there is one part. parts.h ends what has several. */
-int64_t gemm_parts(const gemm *g, int64_t groups);
+/* Of GEMM_LOCAL and GEMM_MMA: groups of work-items, by the rows and columns of a tile. */
+int64_t gemm_groups(const gemm *g, int64_t tile);
+/* Of the same, in this order: parts that k is cut in; scratch memory for them; arguments of the
+ * launch, which takes the epilogue behind them if there is one part. parts.h ends what has
+ * several. */
+int64_t gemm_parts(const gemm *g, int64_t tile);
 clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) STATUS_CHECK;
 parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts);
 /* gemm_direct.c: a constant b, without local memory. */

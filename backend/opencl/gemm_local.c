@@ -33,7 +33,7 @@ bool gemm_local_usable(const gemm *g) {
 
 bool gemm_local_takes(const gemm *g, int64_t tile) { return fits(recorder_traits(g->s), tile); }
 
-static int64_t count_groups(const gemm *g, int64_t tile) {
+int64_t gemm_groups(const gemm *g, int64_t tile) {
   return ceil_div(g->f.m, tile) * ceil_div(g->f.n, tile) * g->f.batches;
 }
 
@@ -43,7 +43,7 @@ static int64_t tile_of(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
   if (g->each) return g->each;
   bool large = !t->shares_host_memory && fits(t, LARGE) &&
-               count_groups(g, LARGE) >= 2 * (int64_t)t->compute_units;
+               gemm_groups(g, LARGE) >= 2 * (int64_t)t->compute_units;
   return large ? LARGE : SMALL;
 }
 
@@ -52,11 +52,18 @@ bool gemm_local_is_better(const gemm *g) {
   return gemm_local_usable(g) && g->f.m > SMALL / 2 && g->f.n > SMALL / 2;
 }
 
-int64_t gemm_parts(const gemm *g, int64_t groups) {
+static int64_t part_depth(const gemm *g, int64_t n_parts) {
+  enum { CHAIN = 64 }; /* as in the kernels */
+  return ceil_div(ceil_div(g->f.k, n_parts), CHAIN) * CHAIN;
+}
+
+int64_t gemm_parts(const gemm *g, int64_t tile) {
   enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* k of a part; groups */
   const tuning_key k = gemm_key(g);
-  return choose_parts(g->s, (variants){.family = "matmul parts"}, &k, groups, OF_A_UNIT,
-                      g->f.k / LEAST_DEPTH, g->f.batches * g->f.m * g->f.n);
+  const int64_t n =
+      choose_parts(g->s, (variants){.family = "matmul parts"}, &k, gemm_groups(g, tile), OF_A_UNIT,
+                   g->f.k / LEAST_DEPTH, g->f.batches * g->f.m * g->f.n);
+  return ceil_div(g->f.k, part_depth(g, n)); /* none is empty */
 }
 
 clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) {
@@ -65,15 +72,14 @@ clave_status gemm_begin_parts(const gemm *g, int64_t n_parts) {
 }
 
 parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts) {
-  enum { CHAIN = 64 }; /* as in the kernels */
   launch_define(l, "IN_PARTS", n_parts > 1);
   return (parts_params){.parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
                         .n_parts = n_parts,
-                        .part_depth = ceil_div(ceil_div(g->f.k, n_parts), CHAIN) * CHAIN};
+                        .part_depth = part_depth(g, n_parts)};
 }
 
 clave_status gemm_local(const gemm *g) {
-  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, count_groups(g, tile));
+  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, tile);
   TRY(gemm_begin_parts(g, n_parts));
   launch l;
   gemm_begin(&l, g);

@@ -41,19 +41,15 @@ clave_status gemm_choose_mma(gemm *g) {
   return recorder_mma(g->s, &g->mma);
 }
 
-static int64_t count_groups(const gemm *g, int64_t tile) {
-  return ceil_div(g->f.m, tile) * ceil_div(g->f.n, tile) * g->f.batches;
-}
-
 static int64_t tile_of(const gemm *g) {
   if (g->each) return g->each;
   bool large = gemm_mma_takes(g, LARGE) &&
-               count_groups(g, LARGE) >= (int64_t)recorder_traits(g->s)->compute_units;
+               gemm_groups(g, LARGE) >= (int64_t)recorder_traits(g->s)->compute_units;
   return large ? LARGE : SMALL;
 }
 
 clave_status gemm_mma(const gemm *g) {
-  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, count_groups(g, tile));
+  const int64_t tile = tile_of(g), n_parts = gemm_parts(g, tile);
   dtype type;
   bool rounds;
   if (choose_type(g, &type, &rounds) && rounds) recorder_rounds(g->s, ROUNDS_TO_BF16);

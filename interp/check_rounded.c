@@ -69,7 +69,7 @@ clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, double s
   *out = *x;
   if (!x->buf || x->t.encoding.kind) return NULL; /* of no elements; codes stay as they are */
   clave_status st = read_elements(o, x, to, &m);
-  if (!st) round_elements(c->rounds, scale != 0 ? (float)scale : 1, &x->t, to, &m);
+  if (!st) round_elements(c->rounds, (float)scale != 0 ? (float)scale : 1, &x->t, to, &m);
   if (!st && !*made) st = o->cpu->vt->buffer_create(o->cpu, m.bytes, made);
   if (!st) st = o->cpu->vt->write(o->queue, *made, 0, m.rounded, m.bytes);
   out->buf = *made;

@@ -4,7 +4,10 @@
 #include "interp/planner.h"
 #include "interp/scalar.h"
 
-enum { LEAST = 4096 /* elements: fewer stay in the first-level cache */ };
+enum {
+  LEAST = 4096,  /* elements: fewer stay in the first-level cache */
+  MOST_VIEWS = 8 /* one of the other, that are followed to a constant */
+};
 
 static bool is_known(const planner *l, bool present, uint32_t vid) {
   return !present || vid == IR_NONE || l->p->values[vid].known;
@@ -34,34 +37,33 @@ static bool has_known_dims(const planner *l, uint32_t tid, tensor *t) {
   return true;
 }
 
-static bool find_operand(const planner *l, uint32_t index, uint32_t tid, bound_tensor *out);
+static bool find_operand(const planner *l, uint32_t tid, int views, bound_tensor *out);
 
-/* A view of a constant by an instruction before `index` that is planned later. */
-static bool find_view(const planner *l, uint32_t index, uint32_t tid, bound_tensor *out) {
+/* A view of a constant that is planned later. views: of it that were followed. */
+static bool find_view(const planner *l, uint32_t tid, int views, bound_tensor *out) {
   const rule_context c = {&l->x->prog->ir, l->p->types, l->p->values};
-  uint32_t i = index;
-  while (i-- > 0 && first_slot(&l->g->instructions[i], true) != tid) continue;
-  if (i == NO_INDEX || l->g->parent[i] != NO_INDEX) return false;
+  const uint32_t i = l->g->writer[tid];
+  if (views == MOST_VIEWS || i == NO_INDEX || l->g->parent[i] != NO_INDEX) return false;
   const ir_instruction *ins = &l->g->instructions[i];
   bound_tensor x;
   tensor to = l->p->types[tid];
   if (!op_table[ins->op_type].is_view || !is_slot(l->x->prog, tid, SLOT_TEMPORARY) ||
-      !find_operand(l, i, first_slot(ins, false), &x) || !x.is_constant ||
+      !find_operand(l, first_slot(ins, false), views + 1, &x) || !x.is_constant ||
       !has_known_dims(l, tid, &to) || !op_table[ins->op_type].view(&c, ins->op, &x.t, &to))
     return false;
   *out = (bound_tensor){.t = to, .slot = tid, .is_constant = true, .constant = x.constant};
   return true;
 }
 
-/* An operand of an instruction as it is, or will be: of a later one as the program has it. */
-static bool find_operand(const planner *l, uint32_t index, uint32_t tid, bound_tensor *out) {
+/* An operand as it is, or will be: of a later instruction as the program has it. */
+static bool find_operand(const planner *l, uint32_t tid, int views, bound_tensor *out) {
   const location *at = &l->p->now[tid];
   const bool is_constant = is_slot(l->x->prog, tid, SLOT_CONSTANT) && !l->p->is_lean;
   *out = (bound_tensor){.t = l->p->types[tid],
                         .slot = tid,
                         .is_constant = is_constant,
                         .constant = is_constant ? tid : NO_INDEX};
-  if (at->storage == NO_INDEX && !is_constant && find_view(l, index, tid, out)) return true;
+  if (at->storage == NO_INDEX && !is_constant && find_view(l, tid, views, out)) return true;
   if (at->storage == NO_INDEX) return has_known_dims(l, tid, &out->t);
   const storage *g = &l->p->storages[at->storage];
   out->t = at->t;
@@ -79,7 +81,7 @@ static bool takes_narrow(const planner *l, uint32_t index, int b, uint32_t tid) 
   if (l->m->where[index] != b || l->g->parent[index] != NO_INDEX) return false;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor *x = &l->operands[i.o.tid];
-    if (!find_operand(l, index, i.o.tid, x) || !lies_as_read(&i.o, &x->t)) return false;
+    if (!find_operand(l, i.o.tid, 0, x) || !lies_as_read(&i.o, &x->t)) return false;
   }
   return be->vt->takes_narrow(be, &n, tid);
 }

@@ -11,9 +11,9 @@
  * J. Sci. Comput. 15(1), 1994). s is what OpenCL C allows a function of f32 and f64 (section
  * "relative error as ULPs"), 16; of 16-bit floats, which are computed in f32 and rounded, 2; of
  * 8-bit ones 1; in fast precision, where some kernels round operands to BF16 and others do not,
- * operands of F32 and F16 are moved by 2^-7 of their size, which is beyond six deviations of that
- * rounding. So for an element w of a result with n
- * terms, and eps the distance from 1 to the next number of its dtype:
+ * operands of F32 and F16 are moved by 2^-7 of their size, twice of which is more than six
+ * deviations of that rounding. So for an element w of a result with n terms, and eps the distance
+ * from 1 to the next number of its dtype:
  *
  *   bound = s eps |w| + 2 (1 + sqrt(n) eps(computed) / (s eps)) max(reach, the usual reach)
  *

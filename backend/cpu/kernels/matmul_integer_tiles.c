@@ -63,15 +63,15 @@ static int64_t step_count(const matmul_integer_args *p) {
 
 static void multiply_portable(const tile_block *t, int rows, bool is_signed) {
   for (int r = 0; r < rows; r++) {
-    int32_t *to = t->sums + r * TILED_COLUMNS;
+    uint32_t *to = (uint32_t *)t->sums + r * TILED_COLUMNS; /* modulo 2^32, as tiles add */
     if (!t->adds) memcpy(to, t->begin, TILED_COLUMNS * sizeof *to);
     for (int64_t i = 0; i < t->steps * TILED_BYTES; i++) {
       const unsigned char x = t->a[r * t->row_bytes + i];
       const signed char *tile = (const signed char *)t->tiles + i / TILED_BYTES * STEP_BYTES +
                                 i % TILED_BYTES / 4 * LINE + i % 4;
       for (int c = 0; c < TILED_COLUMNS; c++)
-        to[c] +=
-            (is_signed ? (int)(signed char)x : (int)x) * tile[c / SIDE * TILE_BYTES + c % SIDE * 4];
+        to[c] += (uint32_t)((is_signed ? (int)(signed char)x : (int)x) *
+                            tile[c / SIDE * TILE_BYTES + c % SIDE * 4]);
     }
   }
 }

@@ -114,7 +114,6 @@ TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
   return _mm512_reduce_add_pd(low + high);
 }
 
-/* Of up to MOMENTS elements. */
 TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float shift,
                                             double sums[2]) {
   const __m512 by = _mm512_set1_ps(shift);

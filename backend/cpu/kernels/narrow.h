@@ -35,7 +35,7 @@ void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float 
 void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to);
 /* Integers in the order of x, in which all that is no number is largest, and back. */
 enum { NARROW_LEAST = -0x7f81 /* of the infinity below all numbers */ };
-/* y becomes the larger of itself and x's. */
+/* y becomes the larger of itself and x's; zero is larger than minus zero. */
 void narrow_larger(const uint16_t *x, int64_t n, int16_t *y);
 /* Every other one. */
 void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y);

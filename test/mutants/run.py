@@ -395,7 +395,7 @@ def write(results):
     rows = rows_before()
     for r in results:
         by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
-        rows[r.mutant.name] = row(r.mutant, by, datetime.date.today())
+        rows[r.mutant.name] = row(r.mutant, by.split("\n")[0], datetime.date.today())
     ran = [r for r in rows.values() if was_run(r)]
     noticed = sum(" | **no test**: " not in r for r in ran)
     share = 100 * noticed // max(len(ran), 1)

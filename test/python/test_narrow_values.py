@@ -244,18 +244,15 @@ BY_C = {
 # Those of which a step is left to tiles, without which the values stay F32.
 BY_TILES = {name for name in BY_C if "transposed" in name or "products" in name}
 KEPT |= BY_C
-# And under OpenCL, where these have kernels of F32 alone: convolutions by Winograd's method, of groups, of volumes.
+# And under OpenCL, where these have kernels of F32 alone: convolutions of groups, of volumes, and by Winograd's method,
+# in the place of which tiles multiply where there are some.
 WIDE = {
     "groups": 0,
-    "Winograd": 0,
-    "residuals of Winograd": 0,
-    "lists of steps of Winograd": 0,
-    "SiLU of Winograd": 0,
     "volumes": 0,
     **dict.fromkeys(BY_C, 0),
     "joined": 1,
     "joined rows": 1,
-}
+} | ({} if TILES else {name: 0 for name in KEPT if "Winograd" in name})
 
 
 def sequence(layers):
@@ -322,6 +319,28 @@ def test_kept_by_kernels(name, monkeypatch):
     x = torch.randn(shape)
     program = clave.export(module, (x,), verify=False)
     check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
+
+
+class OwnBias(nn.Module):
+    """A product's rows are what is added to it, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Parameter(torch.randn(96, 96) / 10) for _ in range(2))
+
+    def forward(self, x):
+        rows = nn.functional.gelu(x @ self.first)
+        return torch.addmm(rows, rows, self.second)
+
+
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_rows_that_are_the_bias(device, monkeypatch):
+    """They stay floats, as sums begin with floats."""
+    torch.manual_seed(6)
+    x = torch.randn(96, 96)
+    program = clave.export(OwnBias().eval(), (x,), verify=False)
+    strict, fast = (run(program, (x.numpy(),), how, monkeypatch, device=device)[0] for how in ("strict", "fast"))
+    assert np.abs(strict - fast).max() <= 2.0**-6 * np.abs(strict).max()
 
 
 class Tied(nn.Module):

@@ -195,6 +195,26 @@ def test_a_wrong_kernel(verify, folder):
     assert wrong["own"]["largest"] > wrong["own"]["allowed"] > 0 and stage["differs"] == error
 
 
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+def test_fast_precision(verify, tmp_path, device_class):
+    """The CPU backend's kernels round operands to BF16 where the processor has an instruction for that; those that
+    GPUs get without one of theirs do not. Neither is wrong; a result that is off by a hundredth is."""
+    torch.manual_seed(2)
+    net = torch.nn.Sequential(torch.nn.Conv2d(20, 40, 3, 2), torch.nn.Flatten(2), torch.nn.Linear(49, 70))
+    clave.export(net.eval(), (torch.randn(2, 20, 15, 15),), verify=False).save(tmp_path / "m.clv")
+    env = {"CLAVE_PRECISION": "fast", "CLAVE_DEVICE": "opencl", "CLAVE_DEVICE_CLASS": device_class}
+    code, out, error = verify(tmp_path / "m.clv", "--run", **env)
+    assert code == 0 and re.search("^ops +[0-9]+ results equal", out, re.M), error
+    wrong = tmp_path / "kernels"
+    shutil.copytree(ROOT / "kernels_cl", wrong)
+    for source in ("conv.cl", "conv_groups.cl", "conv_tiles.cl", "conv_lanes.cl", "matmul.h"):
+        text = (wrong / source).read_text()
+        (wrong / source).write_text(text.replace("HAS_BIAS ?", "HAS_BIAS && 0 ?").replace("#if HAS_BIAS", "#if 0"))
+    env |= {"CLAVE_KERNEL_DIR": str(wrong), "CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "off"}
+    code, _, error = verify(tmp_path / "m.clv", "--run", **env)
+    assert code == 1 and found(error)[2:] == ("the CPU backend", "made there")
+
+
 def test_a_reference_of_other_weights(verify, folder):
     other = Net().eval()
     with torch.no_grad():

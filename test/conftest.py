@@ -97,6 +97,17 @@ def real_opencl():
 
 
 @pytest.fixture(scope="module")
+def processes():
+    """By device class: processes whose OpenCL devices are of it (_as_class.py)."""
+    import _as_class
+
+    started = _as_class.Processes()
+    yield started
+    for process in started.values():
+        process.close()
+
+
+@pytest.fixture(scope="module")
 def stub(build, real_opencl):
     """The environment in which a process has test/stub_opencl for its OpenCL."""
     folder = build / "stub"

@@ -61,6 +61,14 @@ class Process:
         self.folder.cleanup()
 
 
+class Processes(dict):
+    """Of each class that is asked for."""
+
+    def __missing__(self, device_class):
+        self[device_class] = Process(device_class)
+        return self[device_class]
+
+
 class Session:
     def __init__(self, process, number):
         self.process, self.number = process, number

@@ -30,11 +30,6 @@ class Tables(nn.Module):
         return [nn.functional.embedding(ids, t) for t in self.tables]
 
 
-def device(kind, device_class, monkeypatch):
-    monkeypatch.setenv("CLAVE_DEVICE_CLASS", device_class)
-    return clave.Device(kind)
-
-
 def same_bits(got, want):
     got, want = np.asarray(got, np.float32), np.asarray(want, np.float32)
     same = (got.view(np.uint32) == want.view(np.uint32)) | (np.isnan(got) & np.isnan(want))
@@ -49,7 +44,7 @@ def exported(stored, n, k):
 
 
 @pytest.mark.parametrize("kind, device_class", DEVICES)
-def test_any_bytes_of_blocks_decode_as_gguf_decodes_them(kind, device_class, monkeypatch):
+def test_any_bytes_of_blocks_decode_as_gguf_decodes_them(kind, device_class, processes):
     """Scales that are infinite, NaN, subnormal and negative included."""
     random, rows, k = np.random.default_rng(1), 40, 512
     stored = {}
@@ -57,19 +52,19 @@ def test_any_bytes_of_blocks_decode_as_gguf_decodes_them(kind, device_class, mon
         elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]]
         stored[name] = Stored(Blocks(name).table(), random.integers(0, 256, (rows, k // elements * size), np.uint8))
     program = exported(stored, rows, k)
-    got = clave.Session(program, device(kind, device_class, monkeypatch))(torch.arange(rows))
+    got = processes[device_class].open(program, kind).run(torch.arange(rows))
     with np.errstate(all="ignore"):
         for (name, s), g in zip(stored.items(), got, strict=True):
             assert same_bits(g, gguf.dequantize(s.rows, gguf.GGMLQuantizationType[name])), name
 
 
 @pytest.mark.parametrize("kind, device_class", DEVICES)
-def test_every_code_of_8_bit_floats_is_torchs(kind, device_class, monkeypatch):
+def test_every_code_of_8_bit_floats_is_torchs(kind, device_class, processes):
     codes = np.arange(256, dtype=np.uint8)[None]
     rows = np.concatenate([codes, np.ones((1, 1), np.float32).view(np.uint8)], axis=1)
     types = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
     program = exported({name: Stored(Groups(code=name).table(), rows) for name in types}, 1, 256)
-    got = clave.Session(program, device(kind, device_class, monkeypatch))(torch.arange(1))
+    got = processes[device_class].open(program, kind).run(torch.arange(1))
     for dtype, g in zip(types.values(), got, strict=True):
         assert same_bits(g[0], torch.from_numpy(codes[0]).view(dtype).float())
 

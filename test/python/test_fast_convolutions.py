@@ -48,9 +48,19 @@ def rounds_on(device, flag="avx512_bf16"):
     """Whether its kernels have the instruction: those of GPUs keep f32, and inline assembly is PoCL's alone."""
     if device == "cpu":
         return flag in FLAGS
-    first = clave.devices()[0]  # what "opencl" names
-    kind = os.environ.get("CLAVE_DEVICE_CLASS") or first["type"].lower()
-    return flag in FLAGS and kind.startswith("cpu") and first["platform"].startswith("Portable Computing Language")
+    kind = os.environ.get("CLAVE_DEVICE_CLASS") or clave.devices()[0]["type"].lower()
+    return flag in FLAGS and kind.startswith("cpu") and on_pocl()
+
+
+def on_pocl():
+    """Whether it is what "opencl" names."""
+    return clave.devices()[0]["platform"].startswith("Portable Computing Language")
+
+
+# Kernels of CPUs that multiply pairs of BF16 in OpenCL C.
+AS_IF = pytest.mark.skipif(
+    "avx512f" not in FLAGS or not on_pocl(), reason="no instruction for pairs of BF16, and no vectors as wide as theirs"
+)
 
 
 def to_bf16(x):
@@ -77,12 +87,27 @@ def made(name, form, sides, **how):
 
 
 def runs(program, inputs, device, monkeypatch):
-    """Results in strict and in fast precision, which must repeat."""
-    found, opened, sessions = [], clave.Device(device), []
-    for precision in ("strict", "fast"):
+    opened = clave.Device(device)
+
+    def open_session(precision):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
         monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
-        session = clave.Session(program, opened)
+        return clave.Session(program, opened)
+
+    return both(open_session, inputs)
+
+
+def by_kernels_of_cpus(program, inputs, way, processes):
+    return both(
+        lambda p: processes["cpu"].open(program, CLAVE_PRECISION=p, CLAVE_SELF_CHECK="strict", CLAVE_ASM=way), inputs
+    )
+
+
+def both(open_session, inputs):
+    """Results in strict and in fast precision, which must repeat."""
+    found, sessions = [], []
+    for precision in ("strict", "fast"):
+        session = open_session(precision)
         sessions.append(session)  # forms of weights live as long as one has them
         found.append(np.asarray(session.run(*(i.numpy() for i in inputs))[0]))
         session.run(*(i.flip(-1).contiguous().numpy() for i in inputs))
@@ -120,14 +145,12 @@ OF_IMAGES = ["of one element, small plane", "strided, odd", "wide rows", "first 
 
 
 @pytest.mark.parametrize("name", OF_PLANES + OF_IMAGES)
-def test_tiles_in_opencl_c(name, monkeypatch):
+@AS_IF
+def test_tiles_in_opencl_c(name, processes):
     """As by AMX, on any processor with vectors of 16."""
-    if not rounds_on("opencl", "avx512f"):
-        pytest.skip("kernels for GPUs keep F32, others have no instruction for pairs of BF16 or none as if")
     form, sides, _ = ROUNDED[name]
     conv, inputs, program = made(name, form, sides)
-    monkeypatch.setenv("CLAVE_ASM", "amx_bf16_local")
-    strict, fast = runs(program, inputs, "opencl", monkeypatch)
+    strict, fast = by_kernels_of_cpus(program, inputs, "amx_bf16_local", processes)
     check(form, conv, inputs, strict, fast)
 
 
@@ -140,17 +163,15 @@ SPREAD = {
 
 
 @pytest.mark.parametrize("name", SPREAD)
-def test_transposed_tiles_in_opencl_c(name, monkeypatch):
+@AS_IF
+def test_transposed_tiles_in_opencl_c(name, processes):
     """As by AMX, on any processor with vectors of 16: with ReLU behind it."""
-    if not rounds_on("opencl", "avx512f"):
-        pytest.skip("kernels for GPUs keep F32, others have no instruction for pairs of BF16 or none as if")
     (channels, outputs, kernel), sides = SPREAD[name]
     torch.manual_seed(len(name))
     conv = torch.nn.ConvTranspose2d(channels, outputs, kernel, kernel)
     x = torch.randn(2, channels, *sides)
     program = clave.export(torch.nn.Sequential(conv, torch.nn.ReLU()).eval(), (x,), verify=False)
-    monkeypatch.setenv("CLAVE_ASM", "amx_bf16_local")
-    strict, fast = runs(program, (x,), "opencl", monkeypatch)
+    strict, fast = by_kernels_of_cpus(program, (x,), "amx_bf16_local", processes)
     rounded = lambda x, w: torch.nn.functional.conv_transpose2d(x, w, None, kernel)
     x, w, bias = to_bf16(x), to_bf16(conv.weight.detach()), conv.bias.detach().double()[:, None, None]
     size = (rounded(x.abs(), w.abs()) + bias.abs()).numpy()
@@ -158,24 +179,21 @@ def test_transposed_tiles_in_opencl_c(name, monkeypatch):
     assert np.abs(fast - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-@pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
-def test_few_positions_without_tiles(monkeypatch):
+@AS_IF
+def test_few_positions_without_tiles(processes):
     form, sides, _ = ROUNDED["of one element, few positions"]
     conv, inputs, program = made("few", form, sides)
-    monkeypatch.setenv("CLAVE_ASM", "pairs_local")
-    strict, fast = runs(program, inputs, "opencl", monkeypatch)
+    strict, fast = by_kernels_of_cpus(program, inputs, "pairs_local", processes)
     check(form, conv, inputs, strict, fast)
 
 
-@pytest.mark.skipif(not rounds_on("opencl"), reason="needs pairs of BF16 under OpenCL")
-def test_small_planes_by_tiles(monkeypatch):
+@AS_IF
+def test_small_planes_by_tiles(processes):
     """What vectors would sum with outputs in lanes, in another order."""
     _, inputs, program = made("tiles", *ROUNDED["of one element, cut"][:2])
-    found = []
-    for way in ("amx_bf16_local", "pairs_local"):
-        monkeypatch.setenv("CLAVE_ASM", way)
-        found.append(runs(program, inputs, "opencl", monkeypatch)[1])
-    assert (found[0] != found[1]).any()
+    ways = "amx_bf16_local", "pairs_local"
+    tiles, pairs = (by_kernels_of_cpus(program, inputs, way, processes)[1] for way in ways)
+    assert (tiles != pairs).any()
 
 
 @pytest.mark.by_turn(4)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import _as_class
 import gguf
 import ml_dtypes
 import numpy as np
@@ -65,14 +64,6 @@ def exported(weight, k, dtype=torch.float32, bias=None):
     x, sizes = torch.zeros(3, k, dtype=dtype), ({0: torch.export.Dim("m", min=1, max=4096)},)
     module = Product(k, dtype, bias, len(weight.rows))
     return clave.export(module, (x,), dynamic_shapes=sizes, quantize=lambda _name, _weight: weight, verify=False)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    both = {name: _as_class.Process(name) for name in ("cpu", "gpu")}
-    yield both
-    for process in both.values():
-        process.close()
 
 
 @pytest.fixture

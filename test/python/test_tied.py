@@ -8,7 +8,6 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from _as_class import Process
 from test_encodings import BLOCKS, Tables, same_bits
 from torch import nn
 
@@ -91,13 +90,11 @@ def test_rows_of_codes(forms, device):
         assert same_bits(was, now), form
 
 
-@pytest.fixture(scope="module")
-def cpus():
+@pytest.fixture
+def cpus(processes):
     """A process in which OpenCL devices take the kernels of CPUs; those of GPUs read a table of memory that they share
     with the host where it lies."""
-    process = Process("cpu")
-    yield process
-    process.close()
+    return processes["cpu"]
 
 
 def resident_kb(process, program):

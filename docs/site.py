@@ -19,9 +19,10 @@ NAVIGATION = [
     ("Models", ["docs/export.md", "docs/custom_ops.md", "docs/compile.md", "docs/executorch.md", "docs/verify.md"]),
     ("Language models", ["docs/llm.md", "docs/gguf.md", "docs/tokenizers.md", "docs/kv_cache.md"]),
     ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
+    ("Devices and errors", ["docs/devices.md", "docs/tuning.md", "docs/errors.md", "docs/profiling.md"]),
     (
-        "Devices and errors",
-        ["docs/devices.md", "docs/tuning.md", "docs/errors.md", "docs/performance.md", "docs/profiling.md"],
+        "Speed",
+        ["docs/performance.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/performance_*.md"))],
     ),
     ("Reference", ["docs/ops.md", "docs/format.md", "docs/coverage.md", "docs/random.md"]),
     ("Development", ["ARCHITECTURE.md", "CONTRIBUTING.md", "serialize/README.md", "docs/testing.md"]),

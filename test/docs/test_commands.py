@@ -7,6 +7,7 @@ A block after `<!-- hardware -->` needs a device that this machine may lack and 
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -59,9 +60,16 @@ def test_make_targets_exist():
                     assert f"make {line.split()[1]}" in explained, f"{path.name}: {line}"
 
 
-def test_links_lead_somewhere():
-    import re
+def slug(heading):
+    """As sites that show Markdown name a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
+
+def test_links_lead_somewhere():
     for path in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
+        for target, section in re.findall(r"\]\(([^)#:]*)(?:#([\w-]+))?\)", path.read_text()):
+            page = path.parent / target if target else path
+            assert page.exists(), f"{path.name}: {target}"
+            if section and page.suffix == ".md":
+                headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+                assert section in map(slug, headings), f"{path.name}: {target}#{section}"

@@ -92,14 +92,15 @@ __kernel void scatter_walk(SCATTER_PARAMS, const index_t parts, FAULT_PARAMS) {
 }
 
 __kernel void scatter_segments(SCATTER_PARAMS, const __global uint *places,
-                               const long places_offset, const index_t pitch, FAULT_PARAMS) {
+                               const long places_offset, const index_t pitch,
+                               const index_t place_step, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t k = item % n_back, first = item / n_back % n, f = item / n_back / n;
   places += places_offset + (long)f * pitch;
   index += index_offset + strided_offset(f, front_dims, index_front);
-  const long to = index[(index_t)places[first] * index_step];
-  if (first > 0 && index[(index_t)places[first - 1] * index_step] == to) return;
+  const long to = index[(index_t)places[first * place_step] * index_step];
+  if (first > 0 && index[(index_t)places[(first - 1) * place_step] * index_step] == to) return;
   if (to < 0 || to >= size) {
     set_fault(fault, fault_node, FAULT_INDEX, to, 0, size - 1);
     return;
@@ -108,6 +109,6 @@ __kernel void scatter_segments(SCATTER_PARAMS, const __global uint *places,
             strided_offset(k, back_dims, source_back);
   out += out_offset + strided_offset(f, front_dims, out_front) +
          strided_offset(k, back_dims, out_back);
-  for (index_t i = first; i < n && index[(index_t)places[i] * index_step] == to; i++)
-    combine(out, (index_t)to * out_step, source, (index_t)places[i] * source_step);
+  for (index_t i = first; i < n && index[(index_t)places[i * place_step] * index_step] == to; i++)
+    combine(out, (index_t)to * out_step, source, (index_t)places[i * place_step] * source_step);
 }

@@ -1,11 +1,11 @@
 /* Stable merge sort along a dimension, of which the first k elements are wanted. An entry is a key,
- * an unsigned integer in the order wanted, and the place of its element. Scratch holds `pitch`
- * entries a row.
+ * an unsigned integer in the order wanted, and the place of its element: a vector of both, so that
+ * one load and one store move it. Scratch holds `pitch` entries a row.
  *
  *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <=
  *                RUN entries
  *   sort_digits  a work-item sorts a stretch by digits of 8 bits, the lowest first (LSD radix
- *                sort), and keeps all
+ *                sort), without those whose highest digit comes after the first `keep` entries
  *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both.
  *                A work-item makes `chunk` of them, from where its part begins in the two runs (the
  *                merge path)
@@ -32,15 +32,20 @@
 
 #if LONG_KEY
 typedef ulong sort_key;
+typedef ulong2 sort_entry;
 #define SIGN_BIT 0x8000000000000000ul
 #define AS_KEY(v) as_ulong(v)
 #define ELEMENT(p, i) ((real)(p)[i])
 #else
 typedef uint sort_key;
+typedef uint2 sort_entry;
 #define SIGN_BIT 0x80000000u
 #define AS_KEY(v) as_uint((float)(v))
 #define ELEMENT(p, i) LOAD(X_TYPE, p, i)
 #endif
+
+#define KEY y
+#define PLACE x
 
 /* NaN is the greatest number; -0.0 has the key of 0.0. */
 static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
@@ -130,11 +135,10 @@ static inline void insert_16(const __global STORAGE(X_TYPE) * x, sort_key *key, 
 #endif
 
 __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                        __global sort_key *keys, const long keys_offset, __global uint *places,
-                        const long places_offset, const index8 kept_dims, const index8 x_strides,
-                        const index_t items, const index_t per_row, const index_t pitch,
-                        const index_t n, const index_t step, const index_t stretch,
-                        const int keep) {
+                        __global sort_entry *entries, const long entries_offset,
+                        const index8 kept_dims, const index8 x_strides, const index_t items,
+                        const index_t per_row, const index_t pitch, const index_t n,
+                        const index_t step, const index_t stretch, const int keep) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / per_row, run = item % per_row, from = run * stretch;
@@ -158,12 +162,8 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
     count = insert(key, place, count, keep, key_of(x, i * step), (uint)i);
     i++;
   }
-  keys += keys_offset + row * pitch + run * keep;
-  places += places_offset + row * pitch + run * keep;
-  for (int i = 0; i < count; i++) {
-    keys[i] = key[i];
-    places[i] = place[i];
-  }
+  entries += entries_offset + row * pitch + run * keep;
+  for (int i = 0; i < count; i++) entries[i] = (sort_entry)(place[i], key[i]);
 }
 
 #define DIGITS 256
@@ -182,65 +182,66 @@ static inline int place_digits(uint *counts, uint n) {
   return 1;
 }
 
-/* The entries go to and fro between (keys, places) and (keys_b, places_b), first from x, and end in
- * the former. */
+/* The digit of the keep-th entry; those of greater ones are counted as none. */
+static inline int last_digit(uint *counts, uint keep) {
+  uint sum = 0;
+  int last = 0;
+  while (last < DIGITS - 1 && (sum += counts[last]) < keep) last++;
+  for (int i = last + 1; i < DIGITS; i++) counts[i] = 0;
+  return last;
+}
+
+/* The entries go to and fro between `entries` and entries_b and end in the former. */
 __kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                          __global sort_key *keys, const long keys_offset, __global uint *places,
-                          const long places_offset, __global sort_key *keys_b,
-                          const long keys_b_offset, __global uint *places_b,
-                          const long places_b_offset, const index8 kept_dims,
-                          const index8 x_strides, const index_t items, const index_t per_row,
-                          const index_t n, const index_t step, const index_t stretch) {
+                          __global sort_entry *entries, const long entries_offset,
+                          __global sort_entry *entries_b, const long entries_b_offset,
+                          const index8 kept_dims, const index8 x_strides, const index_t items,
+                          const index_t per_row, const index_t n, const index_t step,
+                          const index_t stretch, const index_t keep) {
+  enum { HIGHEST = N_DIGITS - 1 };
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / per_row, from = item % per_row * stretch;
   const uint size = (uint)min(stretch, n - from);
   x += x_offset + strided_offset(row, kept_dims, x_strides) + from * step;
-  keys += keys_offset + row * n + from;
-  places += places_offset + row * n + from;
-  keys_b += keys_b_offset + row * n + from;
-  places_b += places_b_offset + row * n + from;
+  entries += entries_offset + row * n + from;
+  entries_b += entries_b_offset + row * n + from;
   uint counts[N_DIGITS][DIGITS];
   for (int d = 0; d < N_DIGITS; d++)
     for (int i = 0; i < DIGITS; i++) counts[d][i] = 0;
+  for (uint i = 0; i < size; i++)
+    counts[HIGHEST][DIGIT_OF(key_of(x, (index_t)i * step), HIGHEST)]++;
+  const int last = last_digit(counts[HIGHEST], (uint)min(keep, (index_t)size));
+  uint kept = 0;
   for (uint i = 0; i < size; i++) {
     const sort_key key = key_of(x, (index_t)i * step);
-    for (int d = 0; d < N_DIGITS; d++) counts[d][DIGIT_OF(key, d)]++;
+    const uint stays = DIGIT_OF(key, HIGHEST) <= last;
+    entries[kept] = (sort_entry)((uint)from + i, key);
+    for (int d = 0; d < HIGHEST; d++) counts[d][DIGIT_OF(key, d)] += stays;
+    kept += stays;
   }
-  int moves = 0, wanted[N_DIGITS];
-  for (int d = 0; d < N_DIGITS; d++) moves += wanted[d] = place_digits(counts[d], size);
-  int in_b = moves % 2; /* where the entries are */
-  __global sort_key *key_at = in_b ? keys_b : keys;
-  __global uint *place_at = in_b ? places_b : places;
-  for (uint i = 0; i < size; i++) {
-    key_at[i] = key_of(x, (index_t)i * step);
-    place_at[i] = (uint)from + i;
-  }
+  __global sort_entry *here = entries, *there = entries_b;
   for (int d = 0; d < N_DIGITS; d++) {
-    if (!wanted[d]) continue;
-    const __global sort_key *key_from = in_b ? keys_b : keys;
-    const __global uint *place_from = in_b ? places_b : places;
-    key_at = in_b ? keys : keys_b;
-    place_at = in_b ? places : places_b;
-    for (uint i = 0; i < size; i++) {
-      const sort_key key = key_from[i];
-      const uint to = counts[d][DIGIT_OF(key, d)]++;
-      key_at[to] = key;
-      place_at[to] = place_from[i];
+    if (!place_digits(counts[d], kept)) continue;
+    for (uint i = 0; i < kept; i++) {
+      const sort_entry e = here[i];
+      there[counts[d][DIGIT_OF(e.KEY, d)]++] = e;
     }
-    in_b = !in_b;
+    __global sort_entry *swap = here;
+    here = there;
+    there = swap;
   }
+  if (here == entries_b)
+    for (uint i = 0; i < kept; i++) entries[i] = entries_b[i];
 }
 
 /* m: entries of a row before, in runs of `length` (the last one shorter). per_row: pairs of runs,
  * each in per_pair chunks. */
-__kernel void sort_merge(const __global sort_key *keys, const long keys_offset,
-                         const __global uint *places, const long places_offset,
-                         __global sort_key *keys_out, const long keys_out_offset,
-                         __global uint *places_out, const long places_out_offset,
-                         const index_t items, const index_t per_row, const index_t per_pair,
-                         const index_t pitch, const index_t m, const index_t length,
-                         const index_t keep, const index_t chunk) {
+__kernel void sort_merge(const __global sort_entry *entries, const long entries_offset,
+                         __global sort_entry *out, const long out_offset, const index_t items,
+                         const index_t per_row, const index_t per_pair, const index_t pitch,
+                         const index_t m, const index_t length, const index_t keep,
+                         const index_t chunk) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / (per_row * per_pair), pair = item / per_pair % per_row;
@@ -248,31 +249,27 @@ __kernel void sort_merge(const __global sort_key *keys, const long keys_offset,
   const index_t size = min(keep, n_a + n_b), from = item % per_pair * chunk;
   const index_t end = min(from + chunk, size);
   if (from >= end) return;
-  keys += keys_offset + row * pitch + a;
-  places += places_offset + row * pitch + a;
-  keys_out += keys_out_offset + row * pitch + pair * keep;
-  places_out += places_out_offset + row * pitch + pair * keep;
+  entries += entries_offset + row * pitch + a;
+  out += out_offset + row * pitch + pair * keep;
   index_t low = max((index_t)0, from - n_b), high = min(from, n_a);
   while (low < high) {
     const index_t mid = (low + high) / 2;
-    if (keys[mid] <= keys[n_a + from - 1 - mid])
+    if (entries[mid].KEY <= entries[n_a + from - 1 - mid].KEY)
       low = mid + 1;
     else
       high = mid;
   }
   index_t i = low, j = n_a + from - low;
   for (index_t o = from; o < end; o++) {
-    const int first = i < n_a && (j >= n_a + n_b || keys[i] <= keys[j]);
-    const index_t take = first ? i : j;
-    keys_out[o] = keys[take];
-    places_out[o] = places[take];
+    const int first = i < n_a && (j >= n_a + n_b || entries[i].KEY <= entries[j].KEY);
+    out[o] = entries[first ? i : j];
     i += first;
     j += !first;
   }
 }
 
 __kernel void sort_store(const __global STORAGE(TYPE) * x, const long x_offset,
-                         const __global uint *places, const long places_offset,
+                         const __global sort_entry *entries, const long entries_offset,
                          __global STORAGE(TYPE) * out, const long out_offset,
                          __global long *indices, const long indices_offset, const index8 kept_dims,
                          const index8 x_strides, const index8 out_strides, const index_t items,
@@ -281,10 +278,9 @@ __kernel void sort_store(const __global STORAGE(TYPE) * x, const long x_offset,
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / k, i = item % k;
-  const uint place = places[places_offset + row * pitch + i];
+  const index_t place = (index_t)entries[entries_offset + row * pitch + i].PLACE;
   const index_t to = strided_offset(row, kept_dims, out_strides) + i * out_step;
-  out[out_offset + to] =
-      x[x_offset + strided_offset(row, kept_dims, x_strides) + (index_t)place * x_step];
+  out[out_offset + to] = x[x_offset + strided_offset(row, kept_dims, x_strides) + place * x_step];
 #if INDICES
   indices[indices_offset + to] = place;
 #endif

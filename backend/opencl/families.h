@@ -45,9 +45,9 @@ int64_t kept_row_size(const tensor *kept);
 int64_t row_class_items(row_class c, const tensor *kept);
 
 /* The places along `axis` of every row of x in ascending order of their elements, equal ones in
- * their own order: 32-bit integers, `pitch` a row, in the stream's scratch memory. */
+ * their own order: 32-bit integers in the stream's scratch memory, `step` apart. */
 typedef struct sorted_places {
-  int64_t offset, pitch; /* in places; of the scratch memory */
+  int64_t offset, pitch, step; /* in 32-bit integers; pitch: from a row to the next */
 } sorted_places;
 clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) STATUS_CHECK;

@@ -73,7 +73,8 @@ static clave_status launch_segments(cl_recorder *s, const node *n, const scatter
   if (items > INT32_MAX) launch_wide(&l);
   launch_args(&l, &(scatter_segments_args){.scatter = arguments_of(f, items),
                                            .places = scratch_arg(places.offset),
-                                           .pitch = places.pitch});
+                                           .pitch = places.pitch,
+                                           .place_step = places.step});
   return launch_loops(&l, items, 1, 8);
 }
 

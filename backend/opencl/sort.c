@@ -24,15 +24,13 @@ static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 
 static int run_of(const sorting *g) { return recorder_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
 
-/* Scratch memory: keys of both halves, then places of both halves. */
-static int64_t keys_offset(const sorting *g, int half) { return half * g->f.n_rows * g->pitch; }
-static int64_t places_offset(const sorting *g, int half) {
-  return ((g->long_key ? 4 : 2) + half) * g->f.n_rows * g->pitch;
-}
+/* Scratch memory: entries of both halves, each a key and a place as large. */
+static size_t entry_bytes(const sorting *g) { return g->long_key ? 16 : 8; }
+static int64_t entries_offset(const sorting *g, int half) { return half * g->f.n_rows * g->pitch; }
 
 static clave_status make_entries(sorting *g) {
-  size_t entry = g->long_key ? 12 : 8, bytes;
-  if (__builtin_mul_overflow((size_t)(g->f.n_rows * g->pitch), 2 * entry, &bytes))
+  size_t bytes;
+  if (__builtin_mul_overflow((size_t)(g->f.n_rows * g->pitch), 2 * entry_bytes(g), &bytes))
     return status_no_memory();
   return recorder_scratch(g->s, bytes);
 }
@@ -80,8 +78,7 @@ static clave_status launch_runs(sorting *g) {
   launch_define(&l, "RUN", run_of(g));
   int64_t per_row = ceil_div(g->f.size, g->stretch);
   launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->f.x),
-                                    .keys = scratch_arg(keys_offset(g, 0)),
-                                    .places = scratch_arg(places_offset(g, 0)),
+                                    .entries = scratch_arg(entries_offset(g, 0)),
                                     .kept_dims = dims_arg(&g->kept[0]),
                                     .x_strides = strides_arg(&g->kept[0]),
                                     .items = g->f.n_rows * per_row,
@@ -99,17 +96,16 @@ static clave_status launch_digits(sorting *g) {
   begin_runs(&l, g);
   int64_t per_row = ceil_div(g->f.size, g->stretch);
   launch_args(&l, &(sort_digits_args){.x = buffer_arg(g->f.x),
-                                      .keys = scratch_arg(keys_offset(g, 0)),
-                                      .places = scratch_arg(places_offset(g, 0)),
-                                      .keys_b = scratch_arg(keys_offset(g, 1)),
-                                      .places_b = scratch_arg(places_offset(g, 1)),
+                                      .entries = scratch_arg(entries_offset(g, 0)),
+                                      .entries_b = scratch_arg(entries_offset(g, 1)),
                                       .kept_dims = dims_arg(&g->kept[0]),
                                       .x_strides = strides_arg(&g->kept[0]),
                                       .items = g->f.n_rows * per_row,
                                       .per_row = per_row,
                                       .n = g->f.size,
                                       .step = g->over[0].strides[0],
-                                      .stretch = g->stretch});
+                                      .stretch = g->stretch,
+                                      .keep = per_row > 1 ? g->stretch : g->f.k});
   return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 8);
 }
 
@@ -123,10 +119,8 @@ static clave_status launch_merge(sorting *g) {
   int64_t keep = min_i64(2 * g->length, g->f.k), pairs = ceil_div(g->m, 2 * g->length);
   int64_t chunk = min_i64(keep, recorder_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
   int64_t per_pair = ceil_div(keep, chunk), items = g->f.n_rows * pairs * per_pair;
-  launch_args(&l, &(sort_merge_args){.keys = scratch_arg(keys_offset(g, g->now)),
-                                     .places = scratch_arg(places_offset(g, g->now)),
-                                     .keys_out = scratch_arg(keys_offset(g, 1 - g->now)),
-                                     .places_out = scratch_arg(places_offset(g, 1 - g->now)),
+  launch_args(&l, &(sort_merge_args){.entries = scratch_arg(entries_offset(g, g->now)),
+                                     .out = scratch_arg(entries_offset(g, 1 - g->now)),
                                      .items = items,
                                      .per_row = pairs,
                                      .per_pair = per_pair,
@@ -156,7 +150,8 @@ clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, i
   describe_order(x, axis, &g.f);
   lay_out(&g);
   TRY(launch_order(&g));
-  *out = (sorted_places){places_offset(&g, g.now), g.pitch};
+  const int64_t step = (int64_t)(entry_bytes(&g) / sizeof(uint32_t));
+  *out = (sorted_places){entries_offset(&g, g.now) * step, g.pitch * step, step};
   return NULL;
 }
 
@@ -164,10 +159,12 @@ static clave_status launch_store(sorting *g) {
   launch l;
   launch_begin(&l, g->s, g->n);
   launch_dtype(&l, "TYPE", moved_type(g->f.x->t.type));
+  launch_define(&l, "LONG_KEY", g->long_key);
+  launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
   launch_define(&l, "INDICES", g->f.indices != NULL);
   launch_compute(&l, DTYPE_I64);
   launch_args(&l, &(sort_store_args){.x = buffer_arg(g->f.x),
-                                     .places = scratch_arg(places_offset(g, g->now)),
+                                     .entries = scratch_arg(entries_offset(g, g->now)),
                                      .out = buffer_arg(g->f.out),
                                      .indices = optional_arg(g->f.indices),
                                      .kept_dims = dims_arg(&g->kept[0]),

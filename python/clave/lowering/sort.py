@@ -117,25 +117,24 @@ def _one(shape: tuple[Int, ...], axis: int) -> tuple[Int, ...]:
 
 def _median(c: Context, x: Tensor, axis: int, ignore_nan: bool, places: bool) -> tuple[Tensor, Tensor | None]:
     """The lower median along axis, whose size becomes 1, and its place. If NaN is not ignored and there is one, the
-    first of them is the median."""
+    first of them is the median: NaN comes first in descending order. Half of the order says it."""
     n = x.shape[axis]
-    values, indices = ordered(c, x, axis, places=places)
-    shape = _one(x.shape, axis)
-    middle: Tensor
+    upper = c.sizes.divide(n, 2)
+    descending = is_float(x.dtype) and not ignore_nan
+    values, indices = ordered(c, x, axis, descending, c.sizes.add(upper, 1), places)
+    both = (values, indices)
     if not is_float(x.dtype):
-        middle = Filled(_half(c, n), D.I64, shape)
+        at = c.sizes.divide(c.sizes.subtract(n, 1), 2)
+        return tuple(None if t is None else slice_(c, t, axis, at, c.sizes.add(at, 1), 1) for t in both)
+    shape = _one(x.shape, axis)
+    if ignore_nan:
+        rest = step("sub", D.I64, n, _count(c, x, axis, step("isnan", x.dtype, x)))
+        at = step("maximum", D.I64, step("shift_right", D.I64, step("sub", D.I64, rest, 1), 1), 0)
     else:
-        nans = _count(c, x, axis, step("isnan", x.dtype, x))
-        rest = step("sub", D.I64, n, nans)
-        half = step("maximum", D.I64, step("shift_right", D.I64, step("sub", D.I64, rest, 1), 1), 0)
-        at = half if ignore_nan else step("where", D.I64, step("gt", D.I64, nans, 0), rest, _half(c, n))
-        middle = compute(c, at, shape, D.I64)
-    return picked(c, values, axis, middle), None if indices is None else picked(c, indices, axis, middle)
-
-
-def _half(c: Context, n: Int) -> Int:
-    """(n - 1) // 2"""
-    return c.sizes.divide(c.sizes.subtract(n, 1), 2)
+        greatest = slice_(c, values, axis, 0, 1, 1)
+        at = step("where", D.I64, step("isnan", x.dtype, greatest), 0, upper)
+    middle = compute(c, at, shape, D.I64)
+    return tuple(None if t is None else picked(c, t, axis, middle) for t in both)
 
 
 @lower("aten.median.dim", "aten.nanmedian.dim")

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/conv_direct.h"
 #include "backend/cpu/kernels/conv_integer_steps.h"
+#include "backend/cpu/kernels/conv_integer_tiles.h"
 #include "backend/cpu/kernels/conv_spread_tiles.h"
 #include "backend/cpu/kernels/conv_tiles.h"
 #include "backend/cpu/kernels/pairs.h"
@@ -179,6 +180,20 @@ clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
   return record_conv(r, n, &f);
 }
 
+/* The weight as tiles of bytes alone, if it is constant. */
+static clave_status pack_integers(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  if (!conv_integer_likes_tiles(p) || !cpu_takes_form(r, f->weight)) return NULL;
+  TRY(cpu_form(r,
+               &(cpu_form_request){.kind = CPU_FORM_INTEGER_TILES,
+                                   .x = f->weight,
+                                   .k = &kernel_conv_integer_pack,
+                                   .args = p},
+               &p->packed));
+  p->is_packed = true;
+  p->weight = NULL; /* nothing reads it */
+  return NULL;
+}
+
 /* Steps in place, where sums and results are of one size; else in scratch memory. */
 static clave_status record_integer_steps(cpu_recorder *r, const elementwise_form *e,
                                          const conv_integer_args *p) {
@@ -196,6 +211,7 @@ clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {
   elementwise_form e;
   describe_conv_integer(n, &f);
   conv_integer_args p = {arguments(r, &f), .padding_value = f.padding_value};
+  TRY(pack_integers(r, &f, &p.conv));
   if (!describe_epilogue(n, &e)) return cpu_launch(r, conv_integer, &p);
   p.makes_codes = take_requantise(r, &e, &p.codes);
   p.decodes = !p.makes_codes && f.channels > 1 &&

@@ -81,7 +81,8 @@ typedef enum cpu_form_kind {
   CPU_FORM_DIRECT_PAIRS,
   CPU_FORM_CONV_TILES,
   CPU_FORM_DIRECT_TILES,
-  CPU_FORM_MATMUL_TILES
+  CPU_FORM_MATMUL_TILES,
+  CPU_FORM_INTEGER_TILES
 } cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;

@@ -1,12 +1,13 @@
 /* Convolutions of integers against a plain sum, with what every processor has and with all that
  * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
- * products at their largest; and codes of them, and of whole tensors, with and without what is
- * added. */
+ * products at their largest, with the weight as it is and as tiles; and codes of them, and of whole
+ * tensors, with and without what is added. */
 #include "backend/cpu/kernels/conv_integer.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/conv_integer_tiles.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/requantise.h"
 #include "backend/kernel_pool.h"
@@ -211,18 +212,36 @@ static void fill(bool extremes) {
   for (int i = 0; i < 256; i++) bias[i] = random_byte() * 5000 - 600000;
 }
 
+/* As sums, and each operation of codes without and with the others, each type that is added. */
+static void check_all(const conv_integer_args *a, int which) {
+  check(a);
+  for (int k = 0; k < 4; k++) check_codes(a, which ^ k * 85);
+  if (a->conv.channels > 1) check_decoded(a, which);
+}
+
+/* The same of the weight as tiles. */
+static void check_tiles(const conv_integer_args *plain, int which) {
+  conv_integer_args a = *plain;
+  test_pool pool;
+  run_kernel(&kernel_conv_integer_pack, &a.conv, 1, &pool);
+  a.conv.packed = pool.memory[0];
+  a.conv.is_packed = true;
+  a.conv.weight = NULL;
+  check_all(&a, which);
+  free_pool(&pool);
+}
+
 static void check_forms(const conv_args *forms, int n) {
   for (int i = 0; i < n; i++)
     for (int variant = 0; variant < 8; variant++) {
       conv_integer_args a = {.conv = forms[i], .padding_value = variant & 2 ? -77 : 77};
+      const int which = (i * 37 + variant * 64) % 256;
       a.conv.x = x, a.conv.weight = weight, a.conv.out = out;
       a.conv.bias = variant & 1 ? bias : NULL;
       a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
       fill(variant & 4);
-      check(&a);
-      /* each operation without and with the others, each type that is added */
-      for (int k = 0; k < 4; k++) check_codes(&a, (i * 37 + variant * 64) % 256 ^ k * 85);
-      if (a.conv.channels > 1) check_decoded(&a, (i * 37 + variant * 64) % 256);
+      check_all(&a, which);
+      if (a.conv.groups == 1 && a.conv.channels > 1) check_tiles(&a, which);
     }
 }
 
@@ -268,6 +287,10 @@ static void check_more(void) {
       /* whole steps of AMX; more tiles than tasks */
       form(1, 2, 64, 40, one, one, dim(100, 1, 1, 0, 1)),
       form(1, 1, 4, 2, one, dim(70, 3, 1, 0, 1), dim(70, 3, 1, 0, 1)),
+      /* pairs of strips and one more output; two blocks of channels; phases, images */
+      form(1, 1, 64, 33, one, dim(7, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)),
+      form(1, 1, 66, 18, one, dim(9, 3, 2, 1, 1), dim(21, 3, 2, 1, 1)),
+      form(2, 1, 6, 49, one, dim(9, 1, 2, 0, 1), dim(40, 2, 3, 1, 2)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }

@@ -5,12 +5,15 @@
  * What a tap sees for neighbouring cells lies side by side: a plane is laid out with its padding
  * around it, by phases of the strides (row y in phase y % stride, at y / stride), and cell (z, y,
  * x) is position (z rows + y) columns + x of it, whatever tap. Positions beyond the end of a row of
- * outputs are computed and dropped. Without padding and strides x is such planes already. */
+ * outputs are computed and dropped. Without padding and strides x is such planes already. Of a
+ * packed weight planes are words of four channels, which its tiles meet where they lie. */
 #include "backend/cpu/kernels/conv_integer.h"
 
 #include <string.h>
 
 #include "backend/cpu/kernels/conv_integer_kernels.h"
+#include "backend/cpu/kernels/conv_integer_planes.h"
+#include "backend/cpu/kernels/conv_integer_tiles.h"
 #include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/depthwise_integer.h"
 #include "backend/cpu/kernels/features.h"
@@ -20,11 +23,13 @@
 enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
-  LEAST_BLOCK = 64,        /* outputs of a task at least, where there are few tiles */
-  SHARES = 12,             /* of all tiles a thread has so many or more, if there are */
-  CACHED_BYTES = 32 * 1024 /* planes of a group that a task lays out for itself */
+  LEAST_BLOCK = 64,         /* outputs of a task at least, where there are few tiles */
+  SHARES = 12,              /* of all tiles a thread has so many or more, if there are */
+  CACHED_BYTES = 32 * 1024, /* planes of a group that a task lays out for itself */
+  LINE_WORDS = 16           /* of the cache */
 };
-static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
+static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024,
+                     WORDS_PER_TASK = 16 * 1024;
 
 /* A dimension of the planes: of one phase, and how many there are. */
 typedef struct plane_dim {
@@ -38,7 +43,7 @@ typedef struct integer_conv {
   integer_kernel kernel;
   int64_t k, taps, cells; /* elements of a patch; taps of a channel; outputs of one */
   plane_dim d[CONV_DIMS];
-  int64_t plane;                /* bytes of all phases of a channel */
+  int64_t plane;                /* bytes of all phases of a channel; words of four, where packed */
   int64_t positions;            /* that have cells; those of an image's planes */
   int64_t tiles, shares, share; /* of positions; of tiles, so many each */
   int64_t blocks, block;        /* of outputs, so many each */
@@ -47,15 +52,28 @@ typedef struct integer_conv {
   unsigned char *rest;          /* (groups * outputs, step): what steps leave of k */
   const int64_t *tap_at;        /* (taps): from a position to what the tap sees */
   unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
+  uint32_t *words; /* where packed, (images, blocks of channels * 16, plane), and TILE words */
 } integer_conv;
 
 /* 1, -1: bytes of patches are 128 more, less than x's. */
 static int shift_of(const integer_conv *a) {
   bool is_signed = a->p->type == DTYPE_I8;
+  if (a->p->is_packed) return 0;
   return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-static int64_t word_count(const integer_conv *a) { return integer_words(&a->kernel, a->k); }
+/* Of an image, where the weight is packed. */
+static int64_t word_planes(const integer_conv *a) {
+  return integer_blocks(a->p) * INTEGER_BLOCK / 4;
+}
+
+/* Words of patches: whole tiles where the weight is packed. */
+static int64_t word_count(const integer_conv *a) {
+  return a->p->is_packed ? word_planes(a) : integer_words(&a->kernel, a->k);
+}
+
+/* Whether planes of words are what a packed weight meets: patches of x itself are words already. */
+static bool has_word_planes(const integer_conv *a) { return a->p->is_packed && !a->from_x; }
 
 /* ---------------------------------------------------------------- planes */
 
@@ -68,12 +86,9 @@ static inline void fill_few(unsigned char *to, int value, int64_t n) {
 
 static void copy_row(const unsigned char *restrict x, int64_t stride, int64_t n,
                      unsigned char *restrict to) {
-  if (stride == 1)
-    copy_few(to, x, n);
-  else if (stride == 2)
-    for (int64_t i = 0; i < n; i++) to[i] = x[2 * i];
-  else
-    for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
+  if (stride == 1) copy_few(to, x, n);
+  for (int64_t i = 0; i < n && stride == 2; i++) to[i] = x[2 * i];
+  for (int64_t i = 0; i < n && stride > 2; i++) to[i] = x[i * stride];
 }
 
 /* So many strides reach n; most strides are 1, and divisions slow. */
@@ -81,17 +96,19 @@ static int64_t steps_over(int64_t n, int64_t stride) {
   return stride == 1 ? n : (n + stride - 1) / stride;
 }
 
-/* Elements first, first + stride, ... of a row of x (in), n of them; NULL: a row of padding. */
+/* Elements first, first + stride, ... of a row of x, n of them: which of them it has. */
+static void find_there(const conv_dim *d, int64_t first, int64_t n, int64_t *begin, int64_t *end) {
+  *begin = least(first < 0 ? steps_over(-first, d->stride) : 0, n);
+  *end = d->in > first ? steps_over(d->in - first, d->stride) : 0;
+  *end = at_least(least(*end, n), *begin);
+}
+
+/* Those elements of a row of x (in); NULL: a row of padding. */
 static void lay_out_row(const integer_conv *a, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
   const conv_dim *d = &a->p->dims[2];
   int64_t begin = n, end = n;
-  if (x) {
-    begin = first < 0 ? steps_over(-first, d->stride) : 0;
-    end = d->in > first ? steps_over(d->in - first, d->stride) : 0;
-    begin = begin < n ? begin : n;
-    end = end > n ? n : end < begin ? begin : end;
-  }
+  if (x) find_there(d, first, n, &begin, &end);
   fill_few(to, a->padding_value, begin);
   if (begin < end) copy_row(x + first + begin * d->stride, d->stride, end - begin, to + begin);
   fill_few(to + end, a->padding_value, n - end);
@@ -132,6 +149,45 @@ static void lay_out(const integer_conv *a, int64_t first, int64_t n, unsigned ch
 static void lay_out_channels(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *a = ctx;
   lay_out(a, begin, end - begin, a->planes + begin * a->plane);
+}
+
+/* Words of four channels of an image from number `channel` on, of one phase. */
+static uint32_t *lay_out_word_phase(const integer_conv *a, int64_t image, int64_t channel,
+                                    const int64_t phase[CONV_DIMS], uint32_t *to) {
+  const conv_args *p = a->p;
+  const conv_dim *d = p->dims;
+  const int64_t first = phase[2] - d[2].padding, width = a->d[2].size, size = in_size(p);
+  const unsigned char *x = (const unsigned char *)p->x + (image * p->channels + channel) * size;
+  int64_t begin, end;
+  find_there(&d[2], first, width, &begin, &end);
+  integer_row row = {
+      .step = d[2].stride, .left = begin, .width = width, .padding = a->padding_value};
+  for (int64_t z = 0; z < a->d[0].size; z++)
+    for (int64_t y = 0; y < a->d[1].size; y++, to += width) {
+      const int64_t in_z = source_of(&d[0], z, phase[0]), in_y = source_of(&d[1], y, phase[1]),
+                    at = (in_z * d[1].in + in_y) * d[2].in + first + begin * d[2].stride;
+      row.n = in_z >= 0 && in_y >= 0 ? end - begin : 0;
+      for (int c = 0; c < 4; c++)
+        row.x[c] = row.n > 0 && channel + c < p->channels ? x + c * size + at : NULL;
+      row.to = to;
+      integer_join_row(&row);
+    }
+  return to;
+}
+
+/* Planes [begin, end) of all images; behind the last channel they are of any value. */
+static void lay_out_words(void *ctx, int64_t begin, int64_t end) {
+  const integer_conv *a = ctx;
+  int64_t phase[CONV_DIMS];
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t image = i / word_planes(a), channel = i % word_planes(a) * 4;
+    uint32_t *to = a->words + i * a->plane;
+    if (channel >= a->p->channels) continue;
+    for (phase[0] = 0; phase[0] < a->d[0].phases; phase[0]++)
+      for (phase[1] = 0; phase[1] < a->d[1].phases; phase[1]++)
+        for (phase[2] = 0; phase[2] < a->d[2].phases; phase[2]++)
+          to = lay_out_word_phase(a, image, channel, phase, to);
+  }
 }
 
 static void find_taps(const integer_conv *a, int64_t *to) {
@@ -279,7 +335,7 @@ static void ask_for_tile(const integer_conv *a, int rows, int64_t at, const cell
   for (int r = 0; r < rows; r++) {
     const int64_t first = at + r * a->cells + runs->cell;
     if (makes_codes && t->x) ask_for_bytes((const char *)t->x + first * other, runs->n * other);
-    ask_for_bytes((const char *)a->p->out + first * made, runs->n * made);
+    if (made > 1) ask_for_bytes((const char *)a->p->out + first * made, runs->n * made);
   }
 }
 
@@ -302,6 +358,35 @@ static void multiply_tile(const integer_conv *a, int64_t image, int64_t output, 
   }
 }
 
+/* The same of a packed weight; words: from the tile's first position on; asks: for the weight. */
+static void multiply_strips(const integer_conv *a, int64_t image, int64_t first, int64_t last,
+                            bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
+  const conv_args *p = a->p;
+  const int64_t bytes = integer_strip_bytes(p);
+  integer_strip s = {.strip_bytes = bytes,
+                     .words = words,
+                     .plane = a->from_x ? TILE : a->plane,
+                     .blocks = integer_blocks(p),
+                     .taps = a->taps,
+                     .tap_at = a->tap_at,
+                     .cells = cells_of(runs, n_runs),
+                     .is_signed = p->type == DTYPE_I8,
+                     .asks = asks};
+  for (int64_t o = first; o < last; o += MOST_INTEGER_OUTPUTS) {
+    _Alignas(64) int32_t sums[MOST_INTEGER_OUTPUTS * TILE];
+    const int64_t at = (image * p->outputs + o) * a->cells;
+    s.outputs = (int)least(MOST_INTEGER_OUTPUTS, last - o);
+    s.weight = (const unsigned char *)p->packed + o / INTEGER_OUTPUTS * bytes;
+    s.begin = p->bias ? (const int32_t *)p->bias + o : NULL;
+    for (int r = 0; r < s.outputs; r += ROWS)
+      ask_for_tile(a, (int)least(ROWS, s.outputs - r), at + r * a->cells, runs);
+    integer_strip_multiply(&s, sums);
+    for (int r = 0; r < s.outputs; r += ROWS)
+      store_tile(a, o + r, (int)least(ROWS, s.outputs - r), at + r * a->cells, sums + r * TILE,
+                 runs, n_runs);
+  }
+}
+
 static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_t block,
                      int64_t tile, const source *s, uint32_t *patches) {
   const conv_args *p = a->p;
@@ -310,9 +395,16 @@ static void run_tile(const integer_conv *a, int64_t image, int64_t group, int64_
   int64_t first = block * a->block,
           last = first + a->block < p->outputs ? first + a->block : p->outputs;
   if (n_runs == 0) return;
-  pack_tile(a, s, tile * TILE, patches);
-  multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
-                n_runs);
+  const uint32_t *words = patches;
+  if (has_word_planes(a))
+    words = a->words + image * word_planes(a) * a->plane + tile * TILE;
+  else
+    pack_tile(a, s, tile * TILE, patches);
+  if (p->is_packed)
+    multiply_strips(a, image, first, last, tile % a->share == 0, words, runs, n_runs);
+  else
+    multiply_tile(a, image, group * p->outputs + first, group * p->outputs + last, patches, runs,
+                  n_runs);
 }
 
 /* Tiles [first, last) of a block of a group of an image. */
@@ -354,7 +446,7 @@ static void run_group(const void *user, int64_t task, char *scratch) {
 static void describe_planes(integer_conv *a) {
   const conv_dim *d = a->p->dims;
   a->plane = a->positions = 1;
-  a->from_x = true;
+  a->from_x = !a->p->is_packed || a->taps == 1; /* patches are channel by channel */
   int64_t last = 0;
   for (int i = 0; i < CONV_DIMS; i++) {
     a->d[i].phases = conv_dim_phases(&d[i]);
@@ -364,6 +456,8 @@ static void describe_planes(integer_conv *a) {
     last = last * a->d[i].size + d[i].out - 1;
   }
   a->positions = last + 1;
+  /* An odd number of lines, so that few of a tile's rows displace each other. */
+  if (has_word_planes(a)) a->plane = round_up(a->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
@@ -374,7 +468,7 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
                     .taps = kernel_size(p),
                     .cells = out_size(p)};
   a.k = p->channels * a.taps;
-  a.kernel = choose_integer_kernel(a.k);
+  a.kernel = choose_integer_kernel(p->is_packed ? INTEGER_BLOCK : a.k);
   if (p->images * p->groups * p->outputs * a.cells == 0 || depthwise_integer_fits(args)) return a;
   describe_planes(&a);
   a.tiles = ceil_div(a.positions, TILE);
@@ -409,6 +503,7 @@ static size_t plus_product(size_t a, int64_t b, int64_t c) {
 }
 
 static size_t task_bytes(const integer_conv *a) {
+  if (has_word_planes(a)) return 0;
   size_t patches = plus_product(0, word_count(a), TILE * (int64_t)sizeof(uint32_t));
   return a->by_group ? plus_product(patches + TILE, a->p->channels, a->plane) : patches;
 }
@@ -420,7 +515,13 @@ typedef struct parts {
 } parts;
 
 static int64_t rest_step(const integer_conv *a) {
-  return a->k % a->kernel.step ? a->kernel.step : 0;
+  return a->p->is_packed || a->k % a->kernel.step == 0 ? 0 : a->kernel.step;
+}
+
+/* Where words that begin at `from` end. */
+static size_t words_end(const integer_conv *a, size_t from) {
+  const int64_t planes = a->p->images * word_planes(a), word = sizeof(uint32_t);
+  return plus_product(plus_product(from, TILE, word), planes, a->plane * word);
 }
 
 static parts find_parts(const kernel_context *ctx, const integer_conv *a) {
@@ -430,8 +531,10 @@ static parts find_parts(const kernel_context *ctx, const integer_conv *a) {
   s.rest = kernel_scratch_size(plus_product(0, p->groups * p->outputs, sizeof(int32_t)));
   s.taps = kernel_scratch_size(plus_product(s.rest, p->groups * p->outputs, rest_step(a)));
   s.planes = kernel_scratch_size(plus_product(s.taps, a->taps, sizeof(int64_t)));
-  s.tasks = kernel_scratch_size(
-      plus_product(s.planes + (planes ? TILE : 0), p->images * p->groups * p->channels, planes));
+  s.tasks = has_word_planes(a) ? words_end(a, s.planes)
+                               : plus_product(s.planes + (planes ? TILE : 0),
+                                              p->images * p->groups * p->channels, planes);
+  s.tasks = kernel_scratch_size(s.tasks);
   s.all = kernel_scratch_size(s.tasks + slots_bytes(ctx, task_count(a), work_of(a), task_bytes(a)));
   return s;
 }
@@ -470,10 +573,15 @@ static bool conv_integer(const kernel_context *ctx, const void *args) {
   a.rest = (unsigned char *)memory + s.rest;
   a.tap_at = tap_at;
   a.planes = (unsigned char *)memory + s.planes;
-  ctx->parallel_for(ctx->pool, p->groups * p->outputs,
-                    BYTES_PER_TASK / ((shift_of(&a) ? a.k : rest_step(&a)) + 1) + 1, find_begin,
-                    &a);
-  if (!a.from_x && !a.by_group)
+  a.words = (uint32_t *)(void *)a.planes;
+  if (!p->is_packed)
+    ctx->parallel_for(ctx->pool, p->groups * p->outputs,
+                      BYTES_PER_TASK / ((shift_of(&a) ? a.k : rest_step(&a)) + 1) + 1, find_begin,
+                      &a);
+  if (has_word_planes(&a))
+    ctx->parallel_for(ctx->pool, p->images * word_planes(&a), WORDS_PER_TASK / (a.plane + 1) + 1,
+                      lay_out_words, &a);
+  else if (!a.from_x && !a.by_group)
     ctx->parallel_for(ctx->pool, p->images * p->groups * p->channels,
                       BYTES_PER_TASK / (a.plane + 1) + 1, lay_out_channels, &a);
   run_slots_in(ctx, task_count(&a), work_of(&a), task_bytes(&a), a.by_group ? run_group : run_task,
@@ -487,5 +595,6 @@ const kernel_desc kernel_conv_integer = {
     .scratch = conv_integer_scratch,
     .args_size = sizeof(conv_integer_args),
     .operands = {OPERAND(conv_integer_args, conv.x), OPERAND(conv_integer_args, conv.weight),
-                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.out),
+                 OPERAND(conv_integer_args, conv.bias), OPERAND(conv_integer_args, conv.packed),
+                 OPERAND(conv_integer_args, conv.out),
                  REQUANTISE_OPERANDS(conv_integer_args, codes)}};

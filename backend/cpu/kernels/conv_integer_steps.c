@@ -28,6 +28,7 @@ const kernel_desc kernel_conv_integer_steps = {
     .operands = {OPERAND(conv_integer_steps_args, conv.conv.x),
                  OPERAND(conv_integer_steps_args, conv.conv.weight),
                  OPERAND(conv_integer_steps_args, conv.conv.bias),
+                 OPERAND(conv_integer_steps_args, conv.conv.packed),
                  OPERAND(conv_integer_steps_args, steps.head.out),
                  OPERAND(conv_integer_steps_args, steps.inputs[1]),
                  OPERAND(conv_integer_steps_args, steps.inputs[2]),

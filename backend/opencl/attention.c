@@ -193,14 +193,14 @@ static void choose_splits(cl_recorder *s, attention *a) {
   a->n_splits = n ? n : splits_by_rule(s, a);
 }
 
-/* Whether keys and values, which many work-items read, are copied before: rows that are a step apart
- * in memory fall on few places of the caches. */
+/* Whether keys and values, which many work-items read, are copied before: rows that are a step
+ * apart in memory fall on few places of the caches. */
 static bool copies_keys(const cl_recorder *s, const attention *a) {
-  enum { LEAST_KEYS = 128, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
+  enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
   const attention_form *f = &a->f;
   const int64_t step = f->k->t.strides[f->k->t.rank - 2], apart = f->head_dim;
-  if (a->shape != BLOCK || !recorder_traits(s)->is_cpu || a->cache ||
-      f->k->t.type != DTYPE_F32 || step == apart || f->n_keys < LEAST_KEYS)
+  if (a->shape != BLOCK || !recorder_traits(s)->is_cpu || a->cache || f->k->t.type != DTYPE_F32 ||
+      step == apart || f->n_keys < LEAST_KEYS)
     return false;
   return ceil_div(f->share * f->n_queries, a->rows) >= LEAST_READERS &&
          tensor_numel(&f->k->t) + tensor_numel(&f->v->t) <= MOST_FLOATS;

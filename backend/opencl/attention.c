@@ -2,7 +2,8 @@
  * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
  * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
  * token by token where there are few for each sequence, else those that stand together and are of
- * one. Where AMX multiplies, words of keys and values are packed before, for all queries. */
+ * one. Where AMX multiplies, words of keys and values are packed before, for all queries; on CPUs
+ * floats of many keys whose rows lie apart are copied before. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"

@@ -177,12 +177,9 @@ STEP_ZETA(f32, float)
  * subnormal numbers, as in backend/cpu/kernels/steps.h, where it is described; of NaN it gives
  * anything. */
 #if ON_CPU
-static inline float step_exp_near_f32(float a) {
-  const uint sign = 0x80000000u;
+/* e^r 2^n, where `shifted` is 0x1.8p23f + n. */
+static inline float step_scaled_exp(float shifted, float r) {
   const int zero = 0x4b400000; /* the bits of 0x1.8p23f */
-  const float limited = as_float((as_uint(a) & sign) | min(as_uint(a) & ~sign, 0x42b20000u));
-  const float shifted = fma(limited, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-  const float r = fma(n, -0x1.7f7d1cp-20f, fma(n, -0x1.62e4p-1f, limited));
   float p = 0x1.6a245p-10f;
   p = fma(p, r, 0x1.1239f6p-7f);
   p = fma(p, r, 0x1.5558f2p-5f);
@@ -190,6 +187,12 @@ static inline float step_exp_near_f32(float a) {
   p = fma(p, r, 0x1.fffffcp-2f);
   p = fma(p, r * r, r) + 1;
   return p * as_float((uint)(max(as_int(shifted), zero - 125) - zero + 126) << 23) * 2;
+}
+static inline float step_exp_near_f32(float a) {
+  const uint sign = 0x80000000u;
+  const float limited = as_float((as_uint(a) & sign) | min(as_uint(a) & ~sign, 0x42b20000u));
+  const float shifted = fma(limited, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  return step_scaled_exp(shifted, fma(n, -0x1.7f7d1cp-20f, fma(n, -0x1.62e4p-1f, limited)));
 }
 #else
 static inline float step_exp_near_f32(float a) { return exp(a); }
@@ -232,6 +235,40 @@ static inline float step_erf_f32(float a) { return erf(a); }
 #endif
 #ifdef cl_khr_fp64
 static inline double step_erf_f64(double a) { return erf(a); }
+#endif
+
+/* a Phi(a) to 6 ulp by one exponential on CPUs, as in backend/cpu/kernels/steps.h, where it is
+ * described; results in (-2^-125, 0) may be 0. */
+#if ON_CPU
+static inline float step_gelu_f32(float a) {
+  const uint sign = 0x80000000u, far = 0x41520000u /* 13.125 */, bits = as_uint(a);
+  const uint size = min(bits & ~sign, far);
+  const float t = as_float(size), high = as_float(size & 0xfffff000u);
+  const float square = high * high * -0.5f, rest = (t - high) * (t + high) * 0.5f;
+  const float shifted = fma(square, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  const float c = 0.26f * t, u = 1 / (1 + c), v = fma(-c, u, 0.3f); /* u - 0.7 */
+  float g = 0x1.fef394p-6f;
+  g = fma(g, v, 0x1.2fc216p-6f);
+  g = fma(g, v, -0x1.42f946p-4f);
+  g = fma(g, v, -0x1.4d961cp-4f);
+  g = fma(g, v, 0x1.45c2a4p-3f);
+  g = fma(g, v, 0x1.f5d70cp-2f);
+  g = fma(g, v, 0x1.43d082p-1f);
+  g = fma(g, v, 0x1.04fa34p-1f);
+  g = fma(g, v, 0x1.1a8362p-2f);
+  const float r = fma(n, -0x1.7f7d1cp-20f, fma(n, -0x1.62e4p-1f, square)) - rest;
+  const float q = size < far ? u * g * step_scaled_exp(shifted, r) : 0;
+  return a * (bits & sign ? q : 1 - q);
+}
+#else
+static inline float step_gelu_f32(float a) {
+  return a * 0.5f * (1 + step_erf_f32(a * 0.70710678118654752f));
+}
+#endif
+#ifdef cl_khr_fp64
+static inline double step_gelu_f64(double a) {
+  return a * 0.5 * (1 + step_erf_f64(a * 0.70710678118654752));
+}
 #endif
 
 /* rint: PoCL's is an instruction for one number that its compiler makes no vectors of. */

@@ -2,7 +2,8 @@
  * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
  * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
  * token by token where there are few for each sequence, else those that stand together and are of
- * one. Where AMX multiplies, words of keys and values are packed before, for all queries. */
+ * one. Where AMX multiplies, words of keys and values are packed before, for all queries; on CPUs
+ * floats of many keys whose rows lie apart are copied before. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
@@ -21,6 +22,7 @@ typedef struct attention {
   int width, rows; /* rows: of a work-item, or of a group of them */
   bool by_token;   /* work-items, or groups, have rows of one token each */
   bool one_token;  /* a kernel stores the one new row, too */
+  bool one_block;  /* keys and values are copied to where each head's follow each other */
   amx_kind amx;    /* of attention_tiles.cl, where it may round to BF16 */
 } attention;
 
@@ -192,6 +194,19 @@ static void choose_splits(cl_recorder *s, attention *a) {
   a->n_splits = n ? n : splits_by_rule(s, a);
 }
 
+/* Whether keys and values, which many work-items read, are copied before: rows that are a step
+ * apart in memory fall on few places of the caches. */
+static bool copies_keys(const cl_recorder *s, const attention *a) {
+  enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
+  const attention_form *f = &a->f;
+  const int64_t step = f->k->t.strides[f->k->t.rank - 2], apart = f->head_dim;
+  if (a->shape != BLOCK || !recorder_traits(s)->is_cpu || a->cache || f->k->t.type != DTYPE_F32 ||
+      step == apart || f->n_keys < LEAST_KEYS)
+    return false;
+  return ceil_div(f->share * f->n_queries, a->rows) >= LEAST_READERS &&
+         tensor_numel(&f->k->t) + tensor_numel(&f->v->t) <= MOST_FLOATS;
+}
+
 static clave_status choose_shape(cl_recorder *s, attention *a) {
   const attention_form *f = &a->f;
   TRY(find_tiles(s, a));
@@ -210,6 +225,7 @@ static clave_status choose_shape(cl_recorder *s, attention *a) {
                                 : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
+  a->one_block = copies_keys(s, a);
   a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
   return NULL;
@@ -229,9 +245,20 @@ static int64_t page_shift(const attention_paged_form *p) {
   return shift;
 }
 
-/* In scratch memory, behind what is packed. */
-static arg_buffer parts_of(const attention *a) {
-  return scratch_arg(a->shape == TILES ? count_packed(a) : 0);
+/* Elements of scratch memory that hold keys and values. */
+static int64_t count_copied(const attention *a) {
+  if (a->shape == TILES) return count_packed(a);
+  return a->one_block ? tensor_numel(&a->f.k->t) + tensor_numel(&a->f.v->t) : 0;
+}
+
+/* In scratch memory, behind those. */
+static arg_buffer parts_of(const attention *a) { return scratch_arg(count_copied(a)); }
+
+/* x as it lies in scratch memory. */
+static tensor contiguous_of(const bound_tensor *x) {
+  tensor t = x->t;
+  tensor_set_contiguous(&t);
+  return t;
 }
 
 static attention_params arguments_of(const attention *a) {
@@ -240,9 +267,11 @@ static attention_params arguments_of(const attention *a) {
   const attention_paged_form *p = a->pages;
   const tensor *mask = &f->mask_view;
   tensor batch = take_dims(&f->q->t, 0, f->q->t.rank - 3);
+  const tensor k = a->one_block ? contiguous_of(f->k) : f->k->t,
+               v = a->one_block ? contiguous_of(f->v) : f->v->t;
   return (attention_params){.q = buffer_arg(f->q),
-                            .k = buffer_arg(f->k),
-                            .v = buffer_arg(f->v),
+                            .k = a->one_block ? scratch_arg(0) : buffer_arg(f->k),
+                            .v = a->one_block ? scratch_arg(tensor_numel(&k)) : buffer_arg(f->v),
                             .mask = optional_arg(f->mask),
                             .out = buffer_arg(f->out),
                             .parts = a->n_splits > 1 ? parts_of(a) : absent_arg(),
@@ -251,8 +280,8 @@ static attention_params arguments_of(const attention *a) {
                             .position = optional_arg(c ? c->position : NULL),
                             .batch_dims = dims_arg(&batch),
                             .q_strides = row_strides(&f->q->t),
-                            .k_strides = row_strides(&f->k->t),
-                            .v_strides = row_strides(&f->v->t),
+                            .k_strides = row_strides(&k),
+                            .v_strides = row_strides(&v),
                             .mask_strides = row_strides(mask),
                             .mask_step = f->mask ? mask->strides[mask->rank - 1] : 0,
                             .items = a->items,
@@ -392,12 +421,18 @@ static clave_status pack_tiles(cl_recorder *s, const node *n, const attention *a
   return launch_run(&l, 2, global, local);
 }
 
+static clave_status copy_keys(cl_recorder *s, const node *n, const attention *a) {
+  TRY(recorder_scratch(s, (size_t)count_copied(a) * sizeof(float)));
+  TRY(opencl_copy_lines(s, n, a->f.k, scratch_arg(0)));
+  return opencl_copy_lines(s, n, a->f.v, scratch_arg(tensor_numel(&a->f.k->t)));
+}
+
 static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
-  const bool is_packed = a->shape == TILES;
-  if (is_packed) TRY(pack_tiles(s, n, a));
+  if (a->shape == TILES) TRY(pack_tiles(s, n, a));
+  if (a->one_block) TRY(copy_keys(s, n, a));
   if (a->n_splits == 1) return launch_attention(s, n, a);
   size_t bytes = (size_t)(count_queries(a) * a->n_splits * (a->f.v_dim + 2)) * sizeof(double);
-  TRY(recorder_scratch(s, bytes + (is_packed ? (size_t)count_packed(a) * sizeof(float) : 0)));
+  TRY(recorder_scratch(s, bytes + (size_t)count_copied(a) * sizeof(float)));
   TRY(launch_attention(s, n, a));
   return launch_merge(s, n, a);
 }

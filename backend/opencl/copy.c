@@ -8,9 +8,9 @@
  */
 enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, PART = 4096 };
 
-static void begin(launch *l, cl_recorder *s, const node *n, const copy_form *f) {
+static void begin(launch *l, cl_recorder *s, const node *n, const tensor *x) {
   launch_begin(l, s, n);
-  launch_define(l, "SIZE", (int)dtype_size(f->x.t.type));
+  launch_define(l, "SIZE", (int)dtype_size(x->type));
 }
 
 /* t without dimension `axis`. */
@@ -24,21 +24,22 @@ static tensor without_axis(const tensor *t, int axis) {
   return r;
 }
 
-static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f) {
-  const tensor *x = &f->x.t;
+clave_status opencl_copy_lines(cl_recorder *s, const node *n, const bound_tensor *from,
+                               arg_buffer to) {
+  const tensor *x = &from->t;
   int inner = x->rank - 1;
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
   tensor outer = x->rank ? without_axis(x, inner) : *x;
   const int64_t rows = tensor_numel(&outer), part = max_i64(min_i64(line, PART), 1),
                 each = max_i64(PART / part, 1);
   launch l;
-  begin(&l, s, n, f);
+  begin(&l, s, n, x);
   launch_define(&l, "DENSE", stride == 1);
-  launch_args(&l, &(copy_lines_args){.x = buffer_arg(&f->x),
+  launch_args(&l, &(copy_lines_args){.x = buffer_arg(from),
                                      .dims = dims_arg(&outer),
                                      .strides = strides_arg(&outer),
                                      .stride = stride,
-                                     .out = buffer_arg(&f->out),
+                                     .out = to,
                                      .n = line,
                                      .rows = rows,
                                      .span = part,
@@ -52,7 +53,7 @@ static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f
 static clave_status copy_points(cl_recorder *s, const node *n, const copy_form *f) {
   const tensor *x = &f->x.t;
   launch l;
-  begin(&l, s, n, f);
+  begin(&l, s, n, x);
   launch_args(&l, &(copy_points_args){.x = buffer_arg(&f->x),
                                       .dims = dims_arg(x),
                                       .strides = strides_arg(x),
@@ -69,7 +70,7 @@ static clave_status copy_tiles(cl_recorder *s, const node *n, const copy_form *f
   x_planes = without_axis(&x_planes, axis);
   out_planes = without_axis(&out_planes, axis);
   launch l;
-  begin(&l, s, n, f);
+  begin(&l, s, n, x);
   launch_args(&l, &(copy_tiles_args){.x = buffer_arg(&f->x),
                                      .x_stride = x->strides[inner],
                                      .out = buffer_arg(&f->out),
@@ -112,7 +113,7 @@ clave_status opencl_copy(cl_recorder *s, const node *n) {
   const tensor *x = &f.x.t;
   int axis = transposed_axis(x);
   if (axis >= 0 && takes_tiles(s, x, axis)) return copy_tiles(s, n, &f, axis);
-  if (takes_lines(s, x)) return copy_lines(s, n, &f);
+  if (takes_lines(s, x)) return opencl_copy_lines(s, n, &f.x, buffer_arg(&f.out));
   return copy_points(s, n, &f);
 }
 

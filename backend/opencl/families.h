@@ -58,5 +58,8 @@ bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count);
 /* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) STATUS_CHECK;
+/* x, of any strides, to `to`, contiguous, by rows of its inner dimension. */
+clave_status opencl_copy_lines(cl_recorder *s, const node *n, const bound_tensor *x,
+                               arg_buffer to) STATUS_CHECK;
 
 #endif

@@ -76,9 +76,11 @@ def shape_cases():
     yield Case("causal_wide", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(F32, queries=3, keys=7), **tol)
     yield Case("causal_tall", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(F32, queries=7, keys=3), **tol)
     split = lambda q, k, v: (
-        attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2).reshape(2, 5, 32)
+        attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2).flatten(2)
     )
     yield Case("projected", split, [T((2, 5, 4, 8)), T((2, 9, 4, 8)), T((2, 9, 4, 8))], **tol)
+    many = [T((2, 100, 2, 24)), T((2, 523, 2, 24)), T((2, 523, 2, 20))]  # rows of keys are copied together
+    yield Case("projected_many", split, many, **tol)
     yield Case("masked_keys", masked_keys, qkv(F32), **tol)
     yield Case("by_hand", by_hand, qkv(F32), **tol)
     large = [T((1, 2, 4, 8), F32, 20, 30), T((1, 2, 6, 8), F32, 20, 30), T((1, 2, 6, 8))]

@@ -181,11 +181,44 @@ TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
 TARGET_AVX2 static int32_t largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
+/* exp_of_negative with each product and sum rounded once. */
+TARGET_AVX512 KERNEL_INLINE __m512 exp_of_negatives(__m512 x) {
+  const __m512 zero = _mm512_set1_ps(0x1.8p23F),
+               shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(0x1.715476p+0F), zero),
+               n = _mm512_sub_ps(shifted, zero);
+  __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.63p-1F), x);
+  r = _mm512_fmadd_ps(n, _mm512_set1_ps(0x1.bd0106p-13F), r);
+  __m512 p = _mm512_set1_ps(0x1.687b46p-10F);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.123bdcp-7F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555b5cp-5F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.55548ep-3F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffff8p-2F));
+  p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1));
+  const __m512i power = _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127));
+  return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-86), _CMP_NLT_UQ), p,
+                             _mm512_castsi512_ps(_mm512_slli_epi32(power, 23)));
+}
+
 TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *s) {
-  if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s);
-  else
-    soften_of(PANEL_LANES, n, scores, s);
+  for (int h = 0; h < lanes; h += PANEL_HALF) {
+    const __m512 before = _mm512_loadu_ps(s->largest + h);
+    __m512 largest = before;
+    for (int64_t j = 0; j < n; j++) /* the second operand where one is NaN */
+      largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * lanes + h), largest);
+    const __mmask16 some = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ);
+    const __m512 base = _mm512_maskz_mov_ps(some, largest),
+                 fade = exp_of_negatives(_mm512_sub_ps(before, base));
+    __m512 total = _mm512_mul_ps(_mm512_loadu_ps(s->total + h), fade);
+    for (int64_t j = 0; j < n; j++) {
+      float *score = scores + j * lanes + h;
+      const __m512 p = exp_of_negatives(_mm512_sub_ps(_mm512_loadu_ps(score), base));
+      _mm512_storeu_ps(score, p);
+      total = _mm512_add_ps(total, p);
+    }
+    _mm512_storeu_ps(s->largest + h, largest);
+    _mm512_storeu_ps(s->fade + h, fade);
+    _mm512_storeu_ps(s->total + h, total);
+  }
 }
 TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);

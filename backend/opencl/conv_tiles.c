@@ -10,7 +10,7 @@
 enum { STRIP = 2 * AMX_ROWS, MOST_COLUMNS = 256, SOME = 16, MOST_TAPS = 64 };
 enum {
   FEW_CHANNELS = 12,
-  SMALL_PLANE = 64,     /* positions that others take no faster */
+  LEAST_PLANE = 16,     /* positions: fewer are not read where they lie (planes_usable) */
   TASKS = 4,            /* of a core, at least, so that all end at about the same time */
   COPY_BYTES = 4 << 20, /* of images that are copied at once */
   SAME_SETS = 1024,     /* words from a row of a tile to the next whose lines displace each other */
@@ -123,7 +123,7 @@ clave_status conv_tiles_usable(cl_recorder *s, const conv_form *f, bool *out) {
 }
 
 bool conv_tiles_suit(const conv_form *f) {
-  if (f->dims[1].out * f->dims[2].out < SMALL_PLANE) return true;
+  if (f->dims[1].out * f->dims[2].out < LEAST_PLANE) return true;
   for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
     if (d->stride > 1 || d->kernel > 1) return true;
   return false;

@@ -6,15 +6,16 @@
 #include "opencl_ops.h"
 
 enum {
-  ROWS = 4,      /* of outputs that are made at once */
-  NARROW = 8,    /* columns for which vectors of so many lanes do */
-  CELLS = 4096,  /* of a work-item, about, which a cache keeps for the steps behind */
-  TASKS = 4,     /* work-items of a core, at least */
-  LANES = 16,    /* planes at a time, in lanes */
-  ROUNDED = 512, /* outputs of a row that is rounded, at most, as in the kernels */
-  AT_ONCE = 8,   /* outputs of a row that are summed at once, at most, in lanes */
-  TURNED_3 = 16, /* columns, by the stride: wider rows of 3 taps are made faster where they lie */
-  TURNED_5 = 32, /* columns: the same of 5 taps */
+  ROWS = 4,               /* of outputs that are made at once */
+  NARROW = 8,             /* columns for which vectors of so many lanes do */
+  CELLS = 4096,           /* of a work-item, about, which a cache keeps for the steps behind */
+  TASKS = 4,              /* work-items of a core, at least */
+  LANES = 16,             /* planes at a time, in lanes */
+  ROUNDED = 512,          /* outputs of a row that is rounded, at most, as in the kernels */
+  AT_ONCE = 8,            /* outputs of a row that are summed at once, at most, in lanes */
+  TURNED_3 = 8,           /* columns: wider rows of 3 taps are made faster where they lie */
+  TURNED_5 = 32,          /* the same of 5 taps, */
+  TURNED_5_NARROW = 16,   /* and of BF16 */
   TURNED_BYTES = 96 << 10 /* of a work-item: they stay in the second-level cache */
 };
 
@@ -124,8 +125,8 @@ bool depthwise_lanes_usable(const cl_recorder *s, const conv_form *f) {
 }
 
 bool depthwise_lanes_suit(const conv_form *f) {
-  const conv_dim *x = &f->dims[2];
-  return f->groups >= LANES && x->out <= (x->kernel == 3 ? TURNED_3 / x->stride : TURNED_5);
+  const int64_t of_5 = f->x->t.is_narrow ? TURNED_5_NARROW : TURNED_5;
+  return f->groups >= LANES && f->dims[2].out <= (f->dims[2].kernel == 3 ? TURNED_3 : of_5);
 }
 
 clave_status opencl_depthwise_lanes(cl_recorder *s, const node *n, const conv_form *f) {

@@ -52,6 +52,10 @@ typedef struct sorted_places {
 clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) STATUS_CHECK;
 
+/* out[i] = the mean of row i of x (rows, size), both contiguous, of floats, size > 0. */
+clave_status launch_means(cl_recorder *s, const node *n, const bound_tensor *x,
+                          const bound_tensor *out, int64_t rows, int64_t size) STATUS_CHECK;
+
 /* Images [first, first + count) of a dense tensor. */
 bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count);
 

@@ -106,6 +106,8 @@ clave_status opencl_pool(cl_recorder *s, const node *n) {
 clave_status opencl_adaptive_pool(cl_recorder *s, const node *n) {
   pool_form f;
   describe_adaptive_pool(n, &f);
+  if (pool_is_mean(&f))
+    return launch_means(s, n, f.x, f.out, f.planes, f.in[0] * f.in[1] * f.in[2]);
   int64_t items = count_items(s, &f);
   launch l;
   begin_pool(&l, s, n, &f);

@@ -171,6 +171,19 @@ clave_status opencl_reduce(cl_recorder *s, const node *n) {
   return run_reduction(s, n, &r);
 }
 
+clave_status launch_means(cl_recorder *s, const node *n, const bound_tensor *x,
+                          const bound_tensor *out, int64_t rows, int64_t size) {
+  reduction r = {.kind = (int)IR_REDUCE_KIND_MEAN,
+                 .f = {.x = x,
+                       .out = out,
+                       .kept = {.rank = 1, .dims = {rows}, .strides = {size}},
+                       .over = {.rank = 1, .dims = {size}, .strides = {1}},
+                       .n_kept = rows,
+                       .n_over = size,
+                       .divisor = (double)size}};
+  return run_reduction(s, n, &r);
+}
+
 clave_status opencl_arg_reduce(cl_recorder *s, const node *n) {
   const ir_arg_reduce *op = n->instruction->op;
   reduction r = {.kind = KIND_ARGMAX + (int)op->kind};

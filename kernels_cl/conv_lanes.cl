@@ -28,7 +28,8 @@
 #ifndef CELLS
 #define CELLS 64 /* the most positions of a work-item, a multiple of 16 */
 #endif
-#define AHEAD 16 /* taps that weights are asked for ahead of their use */
+#define AHEAD 16   /* taps that weights are asked for ahead of their use */
+#define X_AHEAD 64 /* channels that x is, where each lies apart */
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 
 /* How inputs and outputs lie; steps are in elements of x. */
@@ -49,6 +50,7 @@ static inline void sum_taps(floatw sums[M][2], __global const float *x,
   for (int m = 0; m < M; m++) sums[m][0] = sums[m][1] = (floatw)0;
   for (int c = 0; c < channels; c++, x += p->size)
     for (int i = 0; i < taps_y; i++) {
+      if (POINTWISE && !PAIRS) ASK_FOR(x + X_AHEAD * p->size);
       __global const float *in = x + i * p->tap_row;
       for (int j = 0; j < taps_x; j++, in += p->tap_column, weight += COLUMNS) {
         const floatw low = LOADWF(B_TYPE, weight), high = LOADWF(B_TYPE, weight + WIDTH);

@@ -60,7 +60,10 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
       floatw in[2];
 #pragma unroll
       for (int v = 0; v < 2; v++)
-        if (v < vectors) in[v] = vloadw(v, x);
+        if (v < vectors) {
+          in[v] = vloadw(v, x);
+          if (!PAIRS) ASK_FOR(x + (vectors + v) * WIDTH); /* the next tile's */
+        }
       EACH_SUM sums[r][v] = ADD_PRODUCT(sums[r][v], (floatw)w[r], in[v]);
     }
     if (k0 > 0) EACH_SUM sums[r][v] += total[r][v];

@@ -139,23 +139,23 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
 #else
 #define MOST_ROWS ROWS
 #endif
-#define DEEP 64  /* channels whose weights of a panel the first-level cache keeps */
-#define AHEAD 64 /* channels that weights are asked for ahead of their use */
+#define DEEP 64 /* channels whose weights of a panel the first-level cache keeps */
 
 /* sums (rows, COLUMNS) of a factor of `rows` tiles at a by n channels of the weight at b; adds: to
  * what they are. Blocks of channels, a_step apart, are summed alone, which keeps rounding errors
- * small. */
+ * small. With each channel the line at `next` is asked for, and next_step floats behind it with the
+ * one that follows. */
 static inline void multiply_rows(__global const float *a, index_t a_step, __global const float *b,
-                                 int n, __local float *sums, int adds, const int rows) {
+                                 int n, __global const float *next, int next_step,
+                                 __local float *sums, int adds, const int rows) {
   for (int k0 = 0; k0 < n; k0 += LANES, a += a_step) {
     const int deep = min(LANES, n - k0);
     floatw low[MOST_ROWS], high[MOST_ROWS];
 #pragma unroll
     for (int r = 0; r < MOST_ROWS; r++) low[r] = high[r] = 0;
-    for (int k = 0; k < deep; k++, b += COLUMNS) {
+    for (int k = 0; k < deep; k++, b += COLUMNS, next += next_step) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
-      ASK_FOR(b + AHEAD * COLUMNS);
-      ASK_FOR(b + AHEAD * COLUMNS + WIDTH);
+      ASK_FOR(next);
 #pragma unroll
       for (int r = 0; r < MOST_ROWS; r++) {
         if (r >= rows) continue;
@@ -177,37 +177,39 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
   }
 }
 
-/* Of `count` tiles, in strips of about the same even number; of an odd count one more. */
+/* Of `count` tiles, in strips of about the same even number; of an odd count one more. Each strip
+ * asks for its share of the weights of the DEEP channels that follow. */
 static inline void multiply_tiles(__global const float *a, index_t a_step, __global const float *b,
                                   int channels, int count, __local float *sums) {
   const int strips = (count + MOST_ROWS - 1) / MOST_ROWS, even = (count + 1) / 2,
-            height = (even + strips - 1) / strips * 2;
+            height = (even + strips - 1) / strips * 2, share = (COLUMNS + strips - 1) / strips;
   for (int k = 0; k < channels; k += DEEP, a += DEEP / LANES * a_step, b += DEEP * COLUMNS)
     for (int i = 0; i < count; i += height) {
       __global const float *from = a + i * LANES;
       __local float *to = sums + i * COLUMNS;
       const int n = min(DEEP, channels - k), adds = k > 0;
+      __global const float *next = b + n * COLUMNS + i / height * n * share;
       switch (min(height, 2 * even - i)) {
         case 2:
-          multiply_rows(from, a_step, b, n, to, adds, 2);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 2);
           break;
         case 4:
-          multiply_rows(from, a_step, b, n, to, adds, 4);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 4);
           break;
         case 6:
-          multiply_rows(from, a_step, b, n, to, adds, 6);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 6);
           break;
 #if MOST_ROWS >= 8
         case 8:
-          multiply_rows(from, a_step, b, n, to, adds, 8);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 8);
           break;
 #endif
 #if MOST_ROWS >= 12
         case 10:
-          multiply_rows(from, a_step, b, n, to, adds, 10);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 10);
           break;
         case 12:
-          multiply_rows(from, a_step, b, n, to, adds, 12);
+          multiply_rows(from, a_step, b, n, next, share, to, adds, 12);
           break;
 #endif
       }

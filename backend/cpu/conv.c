@@ -128,7 +128,8 @@ static clave_status record_product(cpu_recorder *r, const conv_form *f, conv_arg
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_args p = arguments(r, f);
   if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  const bool is_direct = (conv_is_direct(&p) || (may_round(r, f) && conv_is_spread(&p))) &&
+  const bool rounds = may_round(r, f);
+  const bool is_direct = (conv_is_direct(&p, rounds) || (rounds && conv_is_spread(&p))) &&
                          cpu_takes_form(r, f->weight);
   return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
 }
@@ -141,7 +142,8 @@ static bool finds_narrow_way(cpu_recorder *r, const node *n, const conv_form *f,
   take_tail(r, n, winograd ? 1 : SHORT_INPUTS, &p->tail, &p->steps);
   if (conv_is_strips(p)) return !p->tail.added;
   if (winograd) return true;
-  return may_round(r, f) && cpu_takes_form(r, f->weight) && (conv_is_direct(p) || conv_rounds(p));
+  return may_round(r, f) && cpu_takes_form(r, f->weight) &&
+         (conv_is_direct(p, true) || conv_rounds(p));
 }
 
 /* Steps with no other input run on sums before these are rounded. */

@@ -168,13 +168,14 @@ static int variant_by_rule(const conv_choice *c) {
   const conv_form *f = &c->v->f;
   const int side = conv_takes_winograd(f) ? conv_winograd_tile(f) : 0;
   const bool by_amx = c->v->has_tiles || c->v->planes_amx;
-  const int first[] = {depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
-                       CONV_DEPTHWISE,
-                       c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
-                       conv_lanes_suit(f) && !by_amx ? CONV_LANES : CONV_PLANES,
-                       CONV_PLANES,
-                       CONV_PRODUCT,
-                       CONV_GROUPS};
+  const int first[] = {
+      depthwise_lanes_suit(f) ? CONV_DEPTHWISE_LANES : CONV_DEPTHWISE,
+      CONV_DEPTHWISE,
+      c->v->lanes_take_pairs && side == 2 ? CONV_LANES : of_tiles[side],
+      conv_lanes_suit(f, c->v->lanes_take_pairs) && !by_amx ? CONV_LANES : CONV_PLANES,
+      CONV_PLANES,
+      CONV_PRODUCT,
+      CONV_GROUPS};
   if (c->v->depthwise_integer) return CONV_DEPTHWISE_DOTS;
   if (c->v->has_dots) return CONV_DOTS;
   if (c->v->has_tiles && conv_tiles_suit(f)) return CONV_TILES;

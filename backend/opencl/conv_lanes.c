@@ -10,12 +10,14 @@
 enum {
   CELLS = 64,           /* the most positions of a work-item */
   CHAIN = 64,           /* products in a row before their sum is added to others */
+  MOST_WIDE = 14,       /* positions at once, whose sums are 28 of 32 registers */
   WORDS = 16,           /* that a work-item makes of a row, as in the kernel */
   TASKS = 4,            /* work-items of a core, at least, so that all end at about the same time */
   COPY_BYTES = 4 << 20, /* of images that are copied at once */
   LEAST_OUTPUTS = 16,   /* that fill lanes well enough */
   SMALL_PLANE = 64,     /* positions that fill lanes badly */
   MEDIUM_PLANE = 256,   /* of which a deep sum is made no slower */
+  DEEP = 256,           /* channels of one, where it has as many outputs or more */
   LARGE_COPY = 16 * 1024 /* elements of a plane */
 };
 
@@ -33,15 +35,20 @@ static int64_t count_taps(const conv_form *f) { return f->dims[1].kernel * f->di
 static bool is_padded(const conv_form *f) {
   return f->dims[1].padding > 0 || f->dims[2].padding > 0;
 }
-static bool copies(const lanes *t) { return t->pairs || is_padded(t->f); }
+/* Inputs that one element sees a stride apart are copied: each would be a line of the cache or page
+ * of its own. */
+static bool is_spread(const conv_form *f) {
+  return count_taps(f) == 1 && (f->dims[1].stride > 1 || f->dims[2].stride > 1);
+}
+static bool copies(const lanes *t) { return t->pairs || is_padded(t->f) || is_spread(t->f); }
 static int64_t depth_of(const lanes *t) {
   return t->pairs ? ceil_div(t->f->channels, 2) : t->f->channels;
 }
 
-/* Of x, for a kernel of one element, words are made of what it sees alone: so far apart. */
+/* Of x, for a kernel of one element, what it sees alone is copied: so far apart. */
 static int64_t apart(const lanes *t, int d) {
   const conv_dim *k = &t->f->dims[d];
-  return t->pairs && k->kernel == 1 ? k->stride : 1;
+  return (t->pairs && k->kernel == 1) || is_spread(t->f) ? k->stride : 1;
 }
 /* Rows or columns of a plane that is read. */
 static int64_t plane_size(const lanes *t, int d) {
@@ -83,32 +90,34 @@ clave_status conv_lanes_takes_pairs(cl_recorder *s, const conv_form *f, bool *ou
   return recorder_has_pairs(s, out);
 }
 
-bool conv_lanes_suit(const conv_form *f) {
+bool conv_lanes_suit(const conv_form *f, bool pairs) {
   const int64_t positions = count_positions(f);
   if (f->outputs < LEAST_OUTPUTS) return false;
   if (is_padded(f) || positions < SMALL_PLANE) return true;
   for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
     if (d->stride > 1 || d->kernel > 1) return true;
-  return positions < MEDIUM_PLANE && f->channels > f->outputs;
+  return positions < MEDIUM_PLANE && (f->channels > f->outputs || (f->channels >= DEEP && !pairs));
 }
 
 /* ---------------------------------------------------------------- launches */
 
 /* Positions at once: about as many as the others of a row. */
-static int64_t positions_at_once(const cl_recorder *s, const conv_form *f) {
-  const int64_t columns = f->dims[2].out,
-                tiles = ceil_div(columns, gemm_panel_rows(recorder_traits(s)));
+static int64_t positions_at_once(const cl_recorder *s, const lanes *t) {
+  const bool wide = recorder_traits(s)->vector_width == 16 && !t->pairs;
+  const int64_t columns = t->f->dims[2].out,
+                most = wide ? MOST_WIDE : gemm_panel_rows(recorder_traits(s)),
+                tiles = ceil_div(columns, most);
   return ceil_div(columns, tiles);
 }
 
 /* Positions of a work-item: whole rows where those are short, else of what is made at once. */
-static int64_t cells_each(const cl_recorder *s, const conv_form *f, int64_t images,
-                          int64_t panels) {
+static int64_t cells_each(const cl_recorder *s, const lanes *t, int64_t images, int64_t panels) {
+  const conv_form *f = t->f;
   const int64_t wanted = TASKS * (int64_t)recorder_traits(s)->compute_units,
                 columns = f->dims[2].out, positions = count_positions(f),
                 chunks = max_i64(ceil_div(positions, CELLS), ceil_div(wanted, panels * images)),
                 each = ceil_div(positions, chunks),
-                unit = columns > CELLS ? positions_at_once(s, f) : columns;
+                unit = columns > CELLS ? positions_at_once(s, t) : columns;
   return min_i64(ceil_div(each, unit), CELLS / unit) * unit;
 }
 
@@ -128,8 +137,8 @@ static clave_status copy_images(cl_recorder *s, const node *n, const lanes *t,
                                           .slices = 1,
                                           .rows = y->in,
                                           .columns = c->in,
-                                          .stride_y = 1,
-                                          .stride_x = 1,
+                                          .stride_y = apart(t, 1),
+                                          .stride_x = apart(t, 2),
                                           .phases_y = 1,
                                           .phases_x = 1,
                                           .pad_y = y->padding,
@@ -151,7 +160,7 @@ static void begin_lanes(launch *l, cl_recorder *s, const node *n, const lanes *t
   launch_dtype(l, "X_TYPE", f->x->t.type);
   launch_dtype(l, "OUT_TYPE", f->out->t.type);
   launch_define(l, "HAS_BIAS", f->bias != NULL);
-  launch_define(l, "M", (int)positions_at_once(s, f));
+  launch_define(l, "M", (int)positions_at_once(s, t));
   launch_define(l, "STRIDE", stride <= 2 ? (int)stride : 0);
   launch_define(l, "POINTWISE", count_taps(f) == 1);
   launch_define(l, "CELLS", CELLS);
@@ -187,7 +196,7 @@ static clave_status multiply(cl_recorder *s, const node *n, const lanes *t, arg_
   const bound_tensor x = take_images(f->x, first, images);
   const int64_t columns = plane_size(t, 2), depth = depth_of(t), rows = plane_size(t, 1),
                 width = 2 * (int64_t)recorder_traits(s)->vector_width,
-                panels = ceil_div(f->outputs, width), each = cells_each(s, f, images, panels),
+                panels = ceil_div(f->outputs, width), each = cells_each(s, t, images, panels),
                 row = t->pairs ? columns * depth : columns;
   if (copies(t)) TRY((t->pairs ? make_words : copy_images)(s, n, t, &x, images));
   launch l;

@@ -218,9 +218,10 @@ static void check_windows(void) {
 
 static void check_lane_shapes(void) {
   conv_args far = form(1, 1, 2, 16, dim_of(3, 2, 200000, 100000), dim_of(4, 2, 200000, 100000));
-  assert_false(conv_is_direct(&far)); /* whose planes would be copied with all that padding */
+  assert_false(
+      conv_is_direct(&far, false)); /* whose planes would be copied with all that padding */
   far.dims[1] = dim_of(3, 2, 3, 1), far.dims[2] = dim_of(4, 2, 3, 1);
-  assert_true(conv_is_direct(&far));
+  assert_true(conv_is_direct(&far, false));
   conv_args deep = form(1, 2, 3, 20, dim_of(6, 3, 2, 1), dim_of(7, 1, 1, 0));
   deep.dims[0] = dim_of(5, 2, 2, 1);
   check_lanes(deep);

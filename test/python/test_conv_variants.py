@@ -153,10 +153,11 @@ PLANES = (
 )
 LANES = (
     (5, 33, (2, 5, 11, 15), {"kernel_size": 3, "stride": 2, "padding": 1}),
-    (20, 16, (1, 20, 9, 40), {"kernel_size": (2, 3), "stride": (1, 3), "dilation": (2, 1)}),  # M is 7 of 13
+    (20, 16, (1, 20, 9, 46), {"kernel_size": (2, 3), "stride": (1, 3), "dilation": (2, 1)}),  # M is 8 of 15
     (150, 8, (2, 150, 3, 5), {"bias": False}),  # channels in three blocks
     (3, 40, (1, 3, 6, 150), {"kernel_size": 3, "padding": (1, 2)}),  # rows in parts
-    (40, 40, (3, 40, 100, 100), {"kernel_size": 1, "padding": 1, "stride": 5}),  # images in parts
+    (40, 40, (3, 40, 100, 100), {"kernel_size": 3, "padding": 1, "stride": 5}),  # images in parts
+    (40, 40, (2, 40, 21, 33), {"padding": 1, "stride": (5, 2)}),  # a copy of what one element sees
 )
 
 

@@ -27,6 +27,7 @@ enum {
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256,     /* of which a deep sum is made no slower */
+  DEEP = 256,             /* channels of one, where it has as many outputs or more */
   SMALL_PLANE = 64,       /* positions that fill columns of gemm.c badly */
   WORK = 256 * 1024,      /* multiplications that are worth waking a thread up */
   COPY_WORK = 8 * 1024,   /* elements, the same */
@@ -76,7 +77,7 @@ static bool has_large_copies(const conv_args *p) {
   return copies_planes(p) && size > LARGE_COPY + 4 * (double)(in_size(p) + out_size(p));
 }
 
-bool conv_is_direct(const conv_args *p) {
+bool conv_is_direct(const conv_args *p, bool rounds) {
   bool strides = false, windows = false;
   if (p->type != DTYPE_F32 || p->transposed || p->outputs < LEAST_OUTPUTS ||
       (p->groups > 1 && p->channels == 1))
@@ -87,7 +88,8 @@ bool conv_is_direct(const conv_args *p) {
     windows |= p->dims[d].kernel > 1 || p->dims[d].padding > 0;
   }
   if (strides || windows || out_size(p) < SMALL_PLANE) return true;
-  return out_size(p) < MEDIUM_PLANE && p->channels > p->outputs;
+  const bool deep = p->channels >= DEEP && !rounds && !is_encoded(&p->encoding);
+  return out_size(p) < MEDIUM_PLANE && (p->channels > p->outputs || deep);
 }
 
 /* ---------------------------------------------------------------- sizes */

@@ -18,12 +18,12 @@ enum {
   TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
   FEW_STRIPS = 4,
-  TASKS = 4,                  /* of a thread, at least, so that all end at about the same time */
-  LARGE_PLANE = 512,          /* columns that are cut alone: threads write what they will read */
-  LARGE_OUTPUT = 1024 * 1024, /* elements of a group of an image, beyond second-level caches */
-  TASK_WORK = 32 * 1024,      /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024,          /* multiplications that are worth waking a thread up */
-  PACK_WORK = 64 * 1024       /* elements, the same */
+  TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
+  LARGE_PLANE = 512,         /* columns that are cut alone: threads write what they will read */
+  LARGE_OUTPUT = 768 * 1024, /* elements of a group of an image, beyond second-level caches */
+  TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
+  WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
+  PACK_WORK = 64 * 1024      /* elements, the same */
 };
 
 /* How a convolution is cut. */

@@ -18,7 +18,7 @@ typedef struct pointwise_tile {
   float *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   float low, high;
-  bool asks; /* for c and what is added, before it multiplies: they are in memory */
+  bool asks; /* for c, a row with each k: it is in memory; for what is added always */
 } pointwise_tile;
 
 enum { POINTWISE_BLOCK = 64 };

@@ -367,7 +367,8 @@ def test_tied(monkeypatch):
 
 
 @pytest.mark.skipif(not TILES, reason="no tiles of BF16")
-def test_gelu():
+@pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=BY_KERNELS)])
+def test_gelu(device):
     """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
     layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]
     for layer in layers[::2]:
@@ -376,7 +377,7 @@ def test_gelu():
     x[-1] *= 1e4
     x = x.bfloat16().float()
     program = clave.export(nn.Sequential(*layers).eval(), (x,), verify=False)
-    (got,) = clave.Session(program, "cpu", precision="fast").run(x.numpy())
+    (got,) = clave.Session(program, device, precision="fast").run(x.numpy())
     want = nn.functional.gelu(x.double()).numpy()
     assert is_bf16(np.array(got))
     assert (np.abs(got - want) <= (2.0**-8 + 2.0**-10) * np.abs(want) + 2.0**-29 * np.abs(x.numpy())).all()

@@ -104,12 +104,12 @@ __kernel void conv_tiles_words(__global const STORAGE(X_TYPE) * x, const long x_
 #endif
 }
 
-#define CHUNK 128 /* outputs of a row at a time */
+#define CHUNK 128 /* words of a row at a time */
 
 /* The same BY_ROWS, of all that outputs see: a plane of words for each two neighbours of a row of
  * the kernel. items: of images, rows of the kernel of all channels, and what fills the last tile,
- * rows of outputs. step_x: 1 or 2. Of an odd number the last neighbour is 0: an infinity there
- * would make no number of a weight of none. */
+ * rows of outputs. step_x: 1, or even, up to MOST_TAPS. Of an odd number the last neighbour is 0:
+ * an infinity there would make no number of a weight of none. */
 __kernel void conv_tiles_row_words(__global const STORAGE(X_TYPE) * x, const long x_offset,
                                    __global float *words, const long words_offset,
                                    const index_t items, const int channels, const int all,
@@ -122,22 +122,24 @@ __kernel void conv_tiles_row_words(__global const STORAGE(X_TYPE) * x, const lon
   if (item >= items) return;
   const int each = WORDS_OF(kernel_x), parts = (all + each - 1) / each, row = (int)(item % rows),
             part = (int)(item / rows % parts), channel = part / kernel_y,
-            y = row * step_y + part % kernel_y * dilation_y - pad_y;
+            y = row * step_y + part % kernel_y * dilation_y - pad_y,
+            pair = step_x == 1 ? 2 : 1, /* words from a neighbour to the next */
+      step = max(step_x / 2, 1);        /* from an output to the next */
   const index_t image = item / rows / parts;
   const bool inside = channel < channels && y >= 0 && y < in_rows;
   x += x_offset + ((image * channels + channel) * in_rows + y) * (index_t)in_columns;
   words += words_offset + (image * all + part * each) * plane + row * columns;
   float in[2 * CHUNK + MOST_TAPS + 32], made[CHUNK + MOST_TAPS + 16];
-  for (int first = 0; first < columns; first += CHUNK) {
-    const int n = min(CHUNK, columns - first), from = first * step_x - pad_x,
+  for (int first = 0; first < columns; first += CHUNK / step) {
+    const int n = min(CHUNK / step, columns - first), from = first * step_x - pad_x,
               span = (n - 1) * step_x + kernel_x;
     const int begin = inside ? min(max(-from, 0), span) : span,
               end = inside ? max(min(in_columns - from, span), begin) : span;
     for (int i = 0; i < begin; i++) in[i] = 0;
     for (int i = begin; i < end; i++) in[i] = LOADF(X_TYPE, x, from + i);
     for (int i = end; i < span + 32; i++) in[i] = 0;
-    if (step_x == 2)
-      for (int i = 0; i < n + each; i += 8)
+    if (step_x > 1)
+      for (int i = 0; i < (n - 1) * step + each; i += 8)
         vstore8(as_float8(round_pairs(vload16(0, in + 2 * i))), 0, made + i);
     else
       for (int i = 0; i < n + 2 * each; i += 16)
@@ -145,7 +147,7 @@ __kernel void conv_tiles_row_words(__global const STORAGE(X_TYPE) * x, const lon
     for (int j = 0; j < min(each, all - part * each); j++) {
       const uint mask = 2 * j + 1 < kernel_x ? 0xffffffffu : 0xffffu;
       for (int i = 0; i < n; i++)
-        words[j * plane + first + i] = as_float(as_uint(made[i + 2 / step_x * j]) & mask);
+        words[j * plane + first + i] = as_float(as_uint(made[i * step + j * pair]) & mask);
     }
   }
 #endif

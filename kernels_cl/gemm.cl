@@ -12,6 +12,38 @@
  * B_ORDER 0. */
 #include "gemm.h"
 
+#ifndef NARROW_OUT
+#define NARROW_OUT 0 /* out is BF16 that the program has as F32: with SUMS_LOCAL */
+#endif
+/* A row of n sums becomes what is at y, number `first` of out, with the node's steps, in a kernel
+ * with PANELS_PARAMS. */
+#if NARROW_OUT
+#include "narrow.h"
+#define MOST_STRIP 256
+#define FINISH_SUMS(row, y, first, n, bias)               \
+  do {                                                    \
+    float made[MOST_STRIP];                               \
+    finish_sums(row, n, made, alpha, beta, bias, bias_n); \
+    FINISH(y, made, first, n);                            \
+  } while (0)
+
+static inline void finish_sums(const SUMS_SPACE float *row, int n, float *to, float alpha,
+                               float beta, __global const STORAGE(BIAS_TYPE) * bias,
+                               index_t bias_n) {
+#if HAS_BIAS
+  for (int j = 0; j < n; j++) to[j] = alpha * row[j] + beta * LOADF(BIAS_TYPE, bias, j * bias_n);
+#else
+  for (int j = 0; j < n; j++) to[j] = alpha * row[j];
+#endif
+}
+#else
+#define FINISH_SUMS(row, y, first, n, bias)                            \
+  do {                                                                 \
+    store_row(row, n, true, true, sums, y, alpha, beta, bias, bias_n); \
+    EPILOGUE(y, first, n);                                             \
+  } while (0)
+#endif
+
 #if AMX
 #define PACKED_WORDS(n) AMX_WHOLE(n)
 #define PACKED_AT(k, r) (((k) / AMX_SIDE * ROWS + (r)) * AMX_SIDE + (k) % AMX_SIDE)
@@ -232,9 +264,8 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   amx_end();
 #if SUMS_LOCAL
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) {
-    store_row(memory + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size, alpha,
-              beta, bias + m * bias_m, bias_n);
-    EPILOGUE(out + m * n_size, (z * m_size + m) * n_size + n0, width);
+    FINISH_SUMS(memory + (m - first * ROWS) * strip, out + m * n_size,
+                (z * m_size + m) * n_size + n0, width, bias + m * bias_m);
   }
 #endif
 }

@@ -11,6 +11,9 @@
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
+#ifndef OUT_TYPE
+#define OUT_TYPE X_TYPE
+#endif
 #ifndef PARAM_TYPE
 #define PARAM_TYPE F32
 #endif
@@ -74,7 +77,7 @@ DEFINE_ROW_SUM(squares, TAKE_SQUARE)
   const __global STORAGE(X_TYPE) * x, const long x_offset,                   \
       const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset, \
       const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,     \
-      __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows, const real eps
+      __global STORAGE(OUT_TYPE) * out, const long out_offset, const index_t rows, const real eps
 
 /* A row of n that this lane has a part of: as the loops over out have it. */
 #if TEAM == 1
@@ -104,28 +107,28 @@ __kernel void norm_rows(NORM_PARAMS, const index_t n) {
     realw v = (LOADW(X_TYPE, x + i) - mean) * scale;
     v = TIMES_WEIGHT(v, LOADW(PARAM_TYPE, weight + i));
     v = PLUS_BIAS(v, LOADW(PARAM_TYPE, bias + i));
-    STOREW(X_TYPE, out + i, v);
+    STOREW(OUT_TYPE, out + i, v);
   }
   for (i = n / W * W + LANE; i < n; i += TEAM) {
     real v = (LOAD(X_TYPE, x, i) - mean) * scale;
     v = TIMES_WEIGHT(v, LOAD(PARAM_TYPE, weight, i));
     v = PLUS_BIAS(v, LOAD(PARAM_TYPE, bias, i));
-    STORE(X_TYPE, out, i, v);
+    STORE(OUT_TYPE, out, i, v);
   }
   EPILOGUE_ROW(out, r * n, n);
 }
 
 /* out[i] = (x[i] - mean) * scale + shift for i in [0, n). */
-static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) * out, index_t n, real mean,
+static inline void scale_row(x_pointer x, __global STORAGE(OUT_TYPE) * out, index_t n, real mean,
                              real scale, real shift) {
   index_t i = LANE * W;
   for (; i + W <= n; i += TEAM * W) {
     const realw v = (LOADW(X_TYPE, x + i) - mean) * scale + shift;
-    STOREW(X_TYPE, out + i, v);
+    STOREW(OUT_TYPE, out + i, v);
   }
   for (i = n / W * W + LANE; i < n; i += TEAM) {
     const real v = (LOAD(X_TYPE, x, i) - mean) * scale + shift;
-    STORE(X_TYPE, out, i, v);
+    STORE(OUT_TYPE, out, i, v);
   }
 }
 

@@ -20,7 +20,10 @@
       float_to_bf16(LOADF(T, row, 2 * (i) * (step))) | \
       (2 * (i) + 1 < (n) ? (uint)float_to_bf16(LOADF(T, row, (2 * (i) + 1) * (step))) << 16 : 0))
 /* 8 words of contiguous elements. */
-#define WORDS8(T, p) as_float8(round_pairs(LOAD16F(T, p)))
+#define WORDS8(T, p) PASTE(words8_, T)(p)
+#define words8_F32(p) as_float8(round_pairs(LOAD16F(F32, p)))
+#define words8_F16(p) as_float8(round_pairs(LOAD16F(F16, p)))
+#define words8_BF16(p) as_float8(vload16(0, p))
 
 #if PAIRS == PAIRS_LOCAL
 static inline ushort16 round_pairs(float16 v) { return float_to_bf16_16(v); }

@@ -514,18 +514,28 @@ static bool variant_takes_narrow(const convolution *v, int variant) {
 }
 
 /* What steps add is read as it lies by all. */
-bool opencl_conv_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
-  conv_form f;
+static bool form_takes_narrow(cl_recorder *s, const conv_form *f, uint32_t slot) {
   own_form own;
   convolution v;
   int variant = 0;
-  describe_conv(n, &f);
-  if (slot == f.weight->slot || (f.bias && slot == f.bias->slot)) return false;
-  if (slot != f.x->slot && slot != f.out->slot) return true;
-  widen_form(&f, &own);
+  if (slot == f->weight->slot || (f->bias && slot == f->bias->slot)) return false;
+  if (slot != f->x->slot && slot != f->out->slot) return true;
+  widen_form(f, &own);
   clave_status st = plan_variant(s, &own.f, &v, &variant);
   status_free(st);
   return !st && variant_takes_narrow(&v, variant);
+}
+
+bool opencl_conv_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
+  conv_form f;
+  describe_conv(n, &f);
+  return form_takes_narrow(s, &f, slot);
+}
+
+bool opencl_conv_transpose_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
+  conv_form f;
+  describe_conv_transpose(n, &f);
+  return form_takes_narrow(s, &f, slot);
 }
 
 /* Another session that tunes may have changed the table since values were planned as BF16. */

@@ -46,8 +46,9 @@ static void cut(const cl_recorder *s, tiled *t) {
 
 /* Few channels, of which most of a tile would be zeros. */
 static bool is_by_rows(const conv_form *f) {
-  return !f->transposed && f->channels < FEW_CHANNELS && f->dims[2].kernel > 1 &&
-         f->dims[2].stride <= 2 && f->dims[2].dilation == 1;
+  const conv_dim *x = &f->dims[2];
+  return !f->transposed && f->channels < FEW_CHANNELS && x->kernel > 1 && x->dilation == 1 &&
+         (x->stride == 1 || (x->stride % 2 == 0 && x->stride <= MOST_TAPS));
 }
 
 static conv_dim product_dim(const conv_form *f, int i) {
@@ -100,9 +101,10 @@ static bool is_spread(const conv_form *f) {
 }
 
 static bool takes_sizes(const cl_recorder *s, const conv_form *f) {
-  const int64_t taps = f->dims[1].kernel * f->dims[2].kernel;
+  const int64_t taps = f->dims[1].kernel * f->dims[2].kernel,
+                at_once = is_by_rows(f) ? f->dims[2].kernel : taps;
   if (!conv_dim_is_absent(&f->dims[0]) || f->groups != 1 || f->channels == 1 ||
-      f->channels * taps < LEAST_ROUNDED_K || taps > MOST_TAPS ||
+      f->channels * taps < LEAST_ROUNDED_K || at_once > MOST_TAPS ||
       (f->transposed && !is_spread(f)) || (f->channels < FEW_CHANNELS && !is_by_rows(f)) ||
       tensor_numel(&f->out->t) == 0)
     return false;

@@ -58,6 +58,8 @@ enum { AMX_ROWS = 16 };                /* of a tile, and words of a row */
 static inline int gemm_panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
+/* Whether it makes results as BF16 (tensor.is_narrow): of tiles' sums in local memory. */
+bool gemm_packed_takes_narrow(const gemm *g);
 bool gemm_packed_joins(const gemm *g); /* makes pairs of rows of b on the way: a is constant */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 /* Sets g->amx: AMX_NONE where there are no tiles, too few rows for one, or no pairs. */

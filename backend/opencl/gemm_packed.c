@@ -8,7 +8,7 @@ enum { DEPTH = 128, MOST_DEPTH = 256 };
 static int block_depth(const gemm *g) { return g->pairs ? MOST_DEPTH : DEPTH; }
 /* Columns of out per work-item: a block of b (64 or 128 KB) and of a stay in the second-level
  * cache. */
-enum { MAX_STRIP = 128 };
+enum { MAX_STRIP = 128, MOST_STRIP = 256 /* by variant, as in the kernel */ };
 /* Work-items for each core, so that all are done at about the same time. */
 enum { ITEMS_PER_UNIT = 8 };
 
@@ -65,6 +65,14 @@ clave_status gemm_choose_amx(gemm *g) {
 
 bool gemm_packed_takes(const gemm *g, int64_t columns) {
   return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
+}
+
+bool gemm_packed_takes_narrow(const gemm *g) {
+  gemm with_tiles = *g;
+  const clave_status st = sums_are_local(g) ? gemm_choose_amx(&with_tiles) : NULL;
+  const bool is_known = !st;
+  status_free(st);
+  return is_known && with_tiles.amx && g->each <= MOST_STRIP;
 }
 
 bool gemm_packed_usable(const gemm *g) {
@@ -166,6 +174,7 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
     launch_define(l, "SUMS_LOCAL", sums_are_local(g));
+    launch_define(l, "NARROW_OUT", g->f.out->t.is_narrow);
     launch_args(l, &(gemm_args){.panels = *panels,
                                 .b = b->buffer,
                                 .b_batch = strides_arg(&g->f.batch_b),

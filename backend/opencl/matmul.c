@@ -1,6 +1,7 @@
 /* Matmul: chooses the implementation of gemm.h that runs a product. */
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
+#include "backend/opencl/narrow.h"
 #include "opencl_ops.h"
 
 /* Rows of a up to which reading b once in place beats packing it. */
@@ -127,9 +128,9 @@ static bool variant_is_usable(const void *ctx, int i) {
 tuning_key gemm_key(const gemm *g) {
   const matmul_form *f = &g->f;
   tuning_key k = recorder_key(g->s);
-  tuning_key_text(&k, "a", dtype_name(f->a->t.type));
+  tuning_key_text(&k, "a", dtype_name(tensor_own_type(&f->a->t)));
   tuning_key_text(&k, "b", dtype_name(f->b->t.type));
-  tuning_key_text(&k, "out", dtype_name(f->out->t.type));
+  tuning_key_text(&k, "out", dtype_name(tensor_own_type(&f->out->t)));
   tuning_key_int(&k, "batches", f->batches);
   tuning_key_int(&k, "m", f->m);
   tuning_key_int(&k, "n", f->n);
@@ -173,7 +174,28 @@ clave_status gemm_record(const gemm *g) {
   TRY(gemm_choose_mma(&chosen));
   const struct gemm_variant *v = choose_variant(&chosen);
   chosen.each = v->each;
+  if (g->f.out->t.is_narrow && v->kind != GEMM_PACKED) /* the table has changed since */
+    return UNSUPPORTED("values of BF16 in a product by %s", v->name);
   return implementations[v->kind](&chosen);
+}
+
+/* By tiles. What steps add is read as it lies. */
+bool opencl_matmul_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
+  gemm g = {.s = s, .node = n};
+  describe_matmul(n, &g.f);
+  const matmul_form *f = &g.f;
+  if (slot == f->b->slot || (f->bias && slot == f->bias->slot)) return false;
+  if (slot != f->a->slot && slot != f->out->slot) return true;
+  if (tensor_own_type(&f->a->t) != DTYPE_F32 || tensor_own_type(&f->out->t) != DTYPE_F32 ||
+      gemm_is_encoded(&g))
+    return false;
+  const clave_status st = gemm_takes_pairs(&g, &g.pairs);
+  const bool has_pairs = !st && g.pairs;
+  status_free(st);
+  if (!has_pairs) return false;
+  const struct gemm_variant *v = choose_variant(&g);
+  g.each = v->each;
+  return v->kind == GEMM_PACKED && gemm_packed_takes_narrow(&g);
 }
 
 clave_status opencl_matmul(cl_recorder *s, const node *n) {

@@ -2,6 +2,7 @@
 
 #include "backend/opencl/device.h"
 #include "ops/elementwise.h"
+#include "ops/epilogue.h"
 #include "ops/pool.h"
 #include "ops/reduce.h"
 
@@ -11,6 +12,13 @@ static bool elementwise_takes_narrow(cl_recorder *s, const node *n, uint32_t slo
   describe_elementwise(n, &f);
   (void)s;
   return elementwise_may_narrow(&f, slot);
+}
+
+/* Parts are copied as BF16, or rounded or widened on the way. */
+static bool cat_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
+  elementwise_form epilogue;
+  (void)s, (void)slot;
+  return !describe_epilogue(n, &epilogue);
 }
 
 static bool pool_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
@@ -40,10 +48,15 @@ bool opencl_takes_narrow(backend *b, const node *n, uint32_t slot) {
     ir_op op;
     bool (*takes)(cl_recorder *s, const node *n, uint32_t slot);
   } rows[] = {{IR_OP_ADAPTIVE_POOL, adaptive_pool_takes_narrow},
+              {IR_OP_CAT, cat_takes_narrow},
               {IR_OP_CONV, opencl_conv_takes_narrow},
+              {IR_OP_CONV_TRANSPOSE, opencl_conv_transpose_takes_narrow},
               {IR_OP_ELEMENTWISE, elementwise_takes_narrow},
+              {IR_OP_LAYER_NORM, opencl_layer_norm_takes_narrow},
+              {IR_OP_MATMUL, opencl_matmul_takes_narrow},
               {IR_OP_POOL, pool_takes_narrow},
-              {IR_OP_REDUCE, reduce_takes_narrow}};
+              {IR_OP_REDUCE, reduce_takes_narrow},
+              {IR_OP_RMS_NORM, opencl_rms_norm_takes_narrow}};
   cl_recording none = {0};
   cl_recorder s = {.device = (cl_device *)b, .fast = true, .out = &none};
   bool has_pairs = false;

@@ -9,5 +9,9 @@ bool opencl_takes_narrow(backend *b, const node *n, uint32_t slot);
 
 /* Of each family, in its file. */
 bool opencl_conv_takes_narrow(cl_recorder *s, const node *n, uint32_t slot);
+bool opencl_conv_transpose_takes_narrow(cl_recorder *s, const node *n, uint32_t slot);
+bool opencl_layer_norm_takes_narrow(cl_recorder *s, const node *n, uint32_t slot);
+bool opencl_matmul_takes_narrow(cl_recorder *s, const node *n, uint32_t slot);
+bool opencl_rms_norm_takes_narrow(cl_recorder *s, const node *n, uint32_t slot);
 
 #endif

@@ -257,6 +257,12 @@ static void write_cast(const steps_text *p, text *t, const elementwise_step *s) 
     text_printf(t, "%s%s(a)", to_integer(s->type), compute_suffix(compute_dtype(s->operand_type)));
 }
 
+/* A step whose result is kept as BF16, as exactly as that needs. */
+static bool is_rough(const steps_text *p, const elementwise_step *s) {
+  return p->f.out->t.is_narrow && p->f.n_steps == 1 && s->kind == IR_STEP_KIND_GELU &&
+         s->operand_type == DTYPE_F32;
+}
+
 static void write_step(const steps_text *p, text *t, int index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
   const elementwise_step *s = &p->f.steps[index];
@@ -275,6 +281,8 @@ static void write_step(const steps_text *p, text *t, int index) {
   text_printf(t, "    %s value = ", compute_type(result));
   if (s->result == STEP_CAST)
     write_cast(p, t, s);
+  else if (is_rough(p, s))
+    text_printf(t, "step_gelu_near_f32(a)");
   else if (is_limited_again(&p->f, index))
     text_printf(t, "a");
   else if (is_limited(s, &in_int))

@@ -553,7 +553,12 @@ def test_what_else_reads_rows_of_pairs(device, session):
 
 
 PAIR_FAULTS = {  # of a file, and what CLAVE_ASM names
-    "rounding": ("pairs.h", "round_pairs(LOAD16F(T, p))", "convert_ushort16(as_uint16(LOAD16F(T, p)) >> 16u)", None),
+    "rounding": (
+        "pairs.h",
+        "round_pairs(LOAD16F(F32, p))",
+        "convert_ushort16(as_uint16(LOAD16F(F32, p)) >> 16u)",
+        None,
+    ),
     "order": ("pairs.h", "2 * (i) * (step)", "(2 * (i) + 1) * (step)", None),
     "rows of a block": ("gemm_panels.cl", "a + 2 * k0 * a_k", "a + k0 * a_k", None),
     "rows of a panel": ("gemm.cl", "row + 2 * i), 0, some", "row + i), 0, some", "avx512_bf16"),

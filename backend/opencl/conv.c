@@ -476,7 +476,8 @@ static clave_status run_groups(cl_recorder *s, const node *n, convolution *v) {
   return opencl_conv_groups(s, n, &v->f, v->weight, v->weight_type, k);
 }
 
-/* A convolution as the program has it: its variant does not depend on which values are BF16. */
+/* A convolution as the program has it: whether its variant takes BF16 does not depend on which
+ * values are. */
 typedef struct own_form {
   conv_form f;
   bound_tensor x, out;

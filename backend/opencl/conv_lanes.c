@@ -1,6 +1,6 @@
 /* Convolutions of images in float with outputs in lanes, for CPUs: kernels_cl/conv_lanes.cl.
- * Images with padding are copied with it, a few at a time; and all where fewer digits will do, as
- * pairs of BF16. */
+ * Images with padding are copied with it, a few at a time, as is what a strided kernel of one
+ * element sees; and all where fewer digits will do, as pairs of BF16. */
 #include "backend/opencl/conv_lanes.h"
 
 #include "backend/opencl/families.h"

@@ -326,7 +326,7 @@ static void store_tile(const integer_conv *a, int64_t output, int rows, int64_t 
                       (char *)((int32_t *)a->p->out + at + r * a->cells));
 }
 
-/* Asks for what store_tile will read and write of the same outputs, which lies far apart. */
+/* Asks for what store_tile will read of the same outputs, and write but codes: it lies apart. */
 static void ask_for_tile(const integer_conv *a, int rows, int64_t at, const cell_run *runs) {
   const requantise_term *t = &a->args->codes.terms[1];
   const bool makes_codes = a->args->makes_codes;

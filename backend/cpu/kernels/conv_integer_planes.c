@@ -42,8 +42,9 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *r, const i
     __m512i words = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int c = 0; c < 4; c++) {
-      /* Masked loads may begin in front of the row. */
-      const uintptr_t x = (uintptr_t)r->x[c] + (uintptr_t)((at - r->left) * step);
+      /* Masked loads may begin in front of the row; of nothing they are slow near address 0. */
+      const unsigned char *row = r->x[c] ? r->x[c] : (const unsigned char *)r->to;
+      const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - r->left) * step);
       const __m512i some = load_bytes(step, r->x[c] ? there : 0, (const unsigned char *)x);
       words = _mm512_or_si512(words, _mm512_slli_epi32(some, (unsigned)(8 * c)));
     }

@@ -45,6 +45,8 @@ static void multiply_portable(const integer_strip *s, int32_t *sums) {
 #if KERNEL_X86
 enum {
   CELLS = 16, /* of a tile */
+  VECTORS = SUMS / CELLS,
+  VNNI_OUTPUTS = 4,
   ROW = SUMS * sizeof(int32_t),
   AHEAD = 8 /* tiles of the weight that are asked for */
 };
@@ -125,12 +127,67 @@ static TARGET_AMX void multiply_amx(const integer_strip *s, int32_t *sums) {
   }
   if (s->begin) add_begin(s, sums);
 }
+
+/* VNNI_OUTPUTS from number `output` on; of signed bytes 128 more, less what that adds. */
+KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed, const integer_strip *s,
+                                                       int output, int32_t *sums) {
+  const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
+  __m512i sum[VNNI_OUTPUTS][VECTORS], more[VNNI_OUTPUTS];
+  for (int o = 0; o < VNNI_OUTPUTS; o++) {
+    more[o] = _mm512_setzero_si512();
+    const bool begins = s->begin && output + o < s->outputs;
+    for (int v = 0; v < VECTORS; v++)
+      sum[o][v] = _mm512_set1_epi32(begins ? s->begin[output + o] : 0);
+  }
+  const unsigned char *weight = s->weight + output / INTEGER_OUTPUTS * s->strip_bytes +
+                                output % INTEGER_OUTPUTS * INTEGER_BLOCK;
+  for (int64_t i = 0; i < s->blocks * s->taps; i++, weight += INTEGER_TILE_BYTES) {
+    const uint32_t *words =
+        s->words + i / s->taps * BLOCK_WORDS * s->plane + s->tap_at[i % s->taps];
+    for (int k = 0; k < BLOCK_WORDS; k++, words += s->plane) {
+      __m512i x[VECTORS];
+#pragma GCC unroll 4
+      for (int v = 0; v < VECTORS; v++) {
+        const __mmask16 some = (__mmask16)(~(~0ULL << s->cells % SUMS) >> v * CELLS);
+        x[v] = _mm512_maskz_loadu_epi32(s->cells < SUMS ? some : 0xffff, words + v * CELLS);
+        if (is_signed) x[v] = _mm512_xor_si512(x[v], flip);
+      }
+#pragma GCC unroll 4
+      for (int o = 0; o < VNNI_OUTPUTS; o++) {
+        int32_t word;
+        memcpy(&word, weight + o * INTEGER_BLOCK + 4 * k, sizeof word);
+        const __m512i w = _mm512_set1_epi32(word);
+        if (is_signed) more[o] = _mm512_dpbusd_epi32(more[o], flip, w);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) sum[o][v] = _mm512_dpbusd_epi32(sum[o][v], x[v], w);
+      }
+    }
+  }
+  for (int o = 0; o < VNNI_OUTPUTS; o++)
+    for (int v = 0; v < VECTORS; v++)
+      _mm512_storeu_si512(sums + (output + o) * SUMS + v * CELLS,
+                          _mm512_sub_epi32(sum[o][v], more[o]));
+}
+
+/* What a program that was compiled where there is AMX does elsewhere. */
+static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *s, int32_t *sums) {
+  for (int o = 0; o < s->outputs; o += VNNI_OUTPUTS) {
+    if (s->is_signed)
+      multiply_outputs(true, s, o, sums);
+    else
+      multiply_outputs(false, s, o, sums);
+  }
+}
 #endif
 
 void integer_strip_multiply(const integer_strip *s, int32_t *sums) {
 #if KERNEL_X86
   if (cpu_has_amx()) {
     multiply_amx(s, sums);
+    return;
+  }
+  if (cpu_has_avx512_vnni()) {
+    multiply_vnni(s, sums);
     return;
   }
 #endif

@@ -18,9 +18,8 @@ typedef struct conv_args {
   const void *weight; /* (groups * outputs, channels, kernel...);
                          transposed: (groups * channels, outputs, kernel...) */
   const void *bias;   /* (groups * outputs), may be absent */
-  const void
-      *packed; /* the weight by kernel_conv_pack or kernel_conv_direct_pack, where is_packed */
-  void *out;   /* (images, groups * outputs, out...) */
+  const void *packed; /* the weight as the kernel that packs it made it, where is_packed */
+  void *out;          /* (images, groups * outputs, out...) */
   dtype type, weight_type;
   bool transposed, is_packed;
   bool rounds;                     /* x and the weight to BF16 (pairs.h), which `packed` is of */

@@ -13,6 +13,7 @@
 
 enum {
   SIDE = 16, /* rows, words and columns of a tile */
+  VNNI_ROWS = 8,
   TILE_BYTES = SIDE * TILED_BYTES,
   STEP_BYTES = 2 * TILE_BYTES, /* of a strip */
   LINE = 64,
@@ -127,6 +128,47 @@ static TARGET_AMX void multiply_amx(const tile_block *t, int rows, bool is_signe
   if (rows <= SIDE && !is_signed) multiply_halves(1, false, t);
 }
 
+/* VNNI_ROWS rows from number r on; of signed bytes 128 more, less what that adds. */
+KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const tile_block *t,
+                                                    int r) {
+  const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
+  __m512i sum[VNNI_ROWS][2], more[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  int32_t *sums = t->sums + r * TILED_COLUMNS;
+#pragma GCC unroll 16
+  for (int i = 0; i < 2 * VNNI_ROWS; i++)
+    sum[i / 2][i % 2] =
+        _mm512_loadu_si512((t->adds ? sums + i / 2 * TILED_COLUMNS : t->begin) + i % 2 * SIDE);
+  for (int64_t w = 0; w < t->steps * SIDE; w++) {
+    const unsigned char *a = t->a + r * t->row_bytes + 4 * w,
+                        *tile = t->tiles + w / SIDE * STEP_BYTES + w % SIDE * LINE;
+    const __m512i b[2] = {_mm512_loadu_si512(tile), _mm512_loadu_si512(tile + TILE_BYTES)};
+    for (int h = 0; h < 2 && is_signed; h++) more[h] = _mm512_dpbusd_epi32(more[h], flip, b[h]);
+#pragma GCC unroll 8
+    for (int i = 0; i < VNNI_ROWS; i++, a += t->row_bytes) {
+      int32_t word;
+      memcpy(&word, a, sizeof word);
+      __m512i x = _mm512_set1_epi32(word);
+      if (is_signed) x = _mm512_xor_si512(x, flip);
+      sum[i][0] = _mm512_dpbusd_epi32(sum[i][0], x, b[0]);
+      sum[i][1] = _mm512_dpbusd_epi32(sum[i][1], x, b[1]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 2 * VNNI_ROWS; i++)
+    _mm512_storeu_si512(sums + i / 2 * TILED_COLUMNS + i % 2 * SIDE,
+                        _mm512_sub_epi32(sum[i / 2][i % 2], more[i % 2]));
+}
+
+/* What a program that was compiled where there is AMX does elsewhere. */
+static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *t, int rows, bool is_signed) {
+  for (int r = 0; r < rows; r += VNNI_ROWS) {
+    if (is_signed)
+      multiply_rows(true, t, r);
+    else
+      multiply_rows(false, t, r);
+  }
+}
+
 static TARGET_AMX void begin_amx(void) { amx_begin(); }
 static TARGET_AMX void end_amx(void) { amx_end(); }
 #endif
@@ -134,6 +176,7 @@ static TARGET_AMX void end_amx(void) { amx_end(); }
 static tile_kernel choose_tile_kernel(void) {
 #if KERNEL_X86
   if (cpu_has_amx()) return (tile_kernel){multiply_amx, begin_amx, end_amx};
+  if (cpu_has_avx512_vnni()) return (tile_kernel){.multiply = multiply_vnni};
 #endif
   return (tile_kernel){.multiply = multiply_portable};
 }

@@ -104,17 +104,23 @@ TARGET_AVX2 static void multiply_avx2(int lanes, const panel_product *t) {
 
 /* ---------------------------------------------------------------- exponentials */
 
-/* exp of x <= 0 or NaN, off by at most 1 ulp; below e^-86 it is 0. 2^n e^r, |r| < 0.35, by a
- * polynomial that was fitted by weighted least squares at Chebyshev points, to 4e-9. */
-KERNEL_INLINE float exp_of_negative(float x) {
-  const float shifted = x * 0x1.715476p+0F + 0x1.8p23F, n = shifted - 0x1.8p23F;
-  const float r = x - n * 0x1.63p-1F + n * 0x1.bd0106p-13F;
+/* a b + c, rounded once where `fuses`. */
+KERNEL_INLINE float add_product(float a, float b, float c, const bool fuses) {
+  return fuses ? __builtin_fmaf(a, b, c) : a * b + c;
+}
+
+/* exp of x <= 0 or NaN, off by at most 1 ulp (1.02 where it fuses); below e^-86 it is 0. 2^n e^r,
+ * |r| < 0.35, by a polynomial that was fitted by weighted least squares at Chebyshev points, to
+ * 4e-9. */
+KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
+  const float shifted = add_product(x, 0x1.715476p+0F, 0x1.8p23F, fuses), n = shifted - 0x1.8p23F;
+  const float r = add_product(n, 0x1.bd0106p-13F, add_product(n, -0x1.63p-1F, x, fuses), fuses);
   float p = 0x1.687b46p-10F, scale;
-  p = p * r + 0x1.123bdcp-7F;
-  p = p * r + 0x1.555b5cp-5F;
-  p = p * r + 0x1.55548ep-3F;
-  p = p * r + 0x1.fffff8p-2F;
-  p = p * r * r + r + 1;
+  p = add_product(p, r, 0x1.123bdcp-7F, fuses);
+  p = add_product(p, r, 0x1.555b5cp-5F, fuses);
+  p = add_product(p, r, 0x1.55548ep-3F, fuses);
+  p = add_product(p, r, 0x1.fffff8p-2F, fuses);
+  p = add_product(p * r, r, r, fuses) + 1;
   uint32_t bits;
   memcpy(&bits, &shifted, sizeof bits);
   bits = (bits + 127) << 23;
@@ -124,7 +130,8 @@ KERNEL_INLINE float exp_of_negative(float x) {
 
 /* Loops over lanes in memory, which become vectors. What is NaN is passed over by the maximum, and
  * not by its exponential. */
-KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores, panel_sums *restrict s) {
+KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores, panel_sums *restrict s,
+                             const bool fuses) {
   float *restrict largest = s->largest, *restrict fade = s->fade, *restrict total = s->total;
   float base[PANEL_LANES];
   for (int l = 0; l < lanes; l++) fade[l] = largest[l];
@@ -135,12 +142,12 @@ KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores, panel
     }
   for (int l = 0; l < lanes; l++) {
     base[l] = largest[l] == -INFINITY ? 0 : largest[l];
-    fade[l] = exp_of_negative(fade[l] - base[l]);
+    fade[l] = exp_of_negative(fade[l] - base[l], fuses);
     total[l] *= fade[l];
   }
   for (int64_t j = 0; j < n; j++)
     for (int l = 0; l < lanes; l++) {
-      const float p = exp_of_negative(scores[j * lanes + l] - base[l]);
+      const float p = exp_of_negative(scores[j * lanes + l] - base[l], fuses);
       scores[j * lanes + l] = p;
       total[l] += p;
     }
@@ -163,9 +170,9 @@ KERNEL_INLINE int32_t largest_of(int64_t n, const float *x) {
 
 static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *s) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s);
+    soften_of(PANEL_HALF, n, scores, s, false);
   else
-    soften_of(PANEL_LANES, n, scores, s);
+    soften_of(PANEL_LANES, n, scores, s, false);
 }
 static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
 static int32_t largest_portable(int64_t n, const float *x) { return largest_of(n, x); }
@@ -173,52 +180,19 @@ static int32_t largest_portable(int64_t n, const float *x) { return largest_of(n
 #if KERNEL_X86
 TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *s) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s);
+    soften_of(PANEL_HALF, n, scores, s, false);
   else
-    soften_of(PANEL_LANES, n, scores, s);
+    soften_of(PANEL_LANES, n, scores, s, false);
 }
 TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
 TARGET_AVX2 static int32_t largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
-/* exp_of_negative with each product and sum rounded once: off by at most 1.02 ulp. */
-TARGET_AVX512 KERNEL_INLINE __m512 exp_of_negatives(__m512 x) {
-  const __m512 zero = _mm512_set1_ps(0x1.8p23F),
-               shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(0x1.715476p+0F), zero),
-               n = _mm512_sub_ps(shifted, zero);
-  __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.63p-1F), x);
-  r = _mm512_fmadd_ps(n, _mm512_set1_ps(0x1.bd0106p-13F), r);
-  __m512 p = _mm512_set1_ps(0x1.687b46p-10F);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.123bdcp-7F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555b5cp-5F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.55548ep-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffff8p-2F));
-  p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1));
-  const __m512i power = _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127));
-  return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-86), _CMP_NLT_UQ), p,
-                             _mm512_castsi512_ps(_mm512_slli_epi32(power, 23)));
-}
-
 TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *s) {
-  for (int h = 0; h < lanes; h += PANEL_HALF) {
-    const __m512 before = _mm512_loadu_ps(s->largest + h);
-    __m512 largest = before;
-    for (int64_t j = 0; j < n; j++) /* the second operand where one is NaN */
-      largest = _mm512_max_ps(_mm512_loadu_ps(scores + j * lanes + h), largest);
-    const __mmask16 some = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ);
-    const __m512 base = _mm512_maskz_mov_ps(some, largest),
-                 fade = exp_of_negatives(_mm512_sub_ps(before, base));
-    __m512 total = _mm512_mul_ps(_mm512_loadu_ps(s->total + h), fade);
-    for (int64_t j = 0; j < n; j++) {
-      float *score = scores + j * lanes + h;
-      const __m512 p = exp_of_negatives(_mm512_sub_ps(_mm512_loadu_ps(score), base));
-      _mm512_storeu_ps(score, p);
-      total = _mm512_add_ps(total, p);
-    }
-    _mm512_storeu_ps(s->largest + h, largest);
-    _mm512_storeu_ps(s->fade + h, fade);
-    _mm512_storeu_ps(s->total + h, total);
-  }
+  if (lanes == PANEL_HALF)
+    soften_of(PANEL_HALF, n, scores, s, true);
+  else
+    soften_of(PANEL_LANES, n, scores, s, true);
 }
 TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);

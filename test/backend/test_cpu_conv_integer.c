@@ -288,8 +288,8 @@ static void check_more(void) {
       form(1, 2, 64, 40, one, one, dim(100, 1, 1, 0, 1)),
       form(1, 1, 4, 2, one, dim(70, 3, 1, 0, 1), dim(70, 3, 1, 0, 1)),
       /* pairs of strips and one more output; two blocks of channels; phases, images */
-      form(1, 1, 64, 33, one, dim(7, 3, 1, 1, 1), dim(37, 3, 1, 1, 1)),
-      form(1, 1, 66, 18, one, dim(9, 3, 2, 1, 1), dim(61, 3, 2, 1, 1)),
+      form(1, 1, 64, 33, one, dim(3, 3, 1, 1, 1), dim(37, 3, 1, 1, 1)),
+      form(1, 1, 66, 18, one, dim(3, 3, 2, 1, 1), dim(61, 3, 2, 1, 1)),
       form(2, 1, 6, 49, one, dim(9, 1, 2, 0, 1), dim(40, 2, 3, 1, 2)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));

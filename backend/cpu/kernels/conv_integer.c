@@ -86,29 +86,20 @@ static inline void fill_few(unsigned char *to, int value, int64_t n) {
 
 static void copy_row(const unsigned char *restrict x, int64_t stride, int64_t n,
                      unsigned char *restrict to) {
-  if (stride == 1) copy_few(to, x, n);
-  for (int64_t i = 0; i < n && stride == 2; i++) to[i] = x[2 * i];
-  for (int64_t i = 0; i < n && stride > 2; i++) to[i] = x[i * stride];
+  if (stride == 1)
+    copy_few(to, x, n);
+  else if (stride == 2)
+    for (int64_t i = 0; i < n; i++) to[i] = x[2 * i];
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
 }
 
-/* So many strides reach n; most strides are 1, and divisions slow. */
-static int64_t steps_over(int64_t n, int64_t stride) {
-  return stride == 1 ? n : (n + stride - 1) / stride;
-}
-
-/* Elements first, first + stride, ... of a row of x, n of them: which of them it has. */
-static void find_there(const conv_dim *d, int64_t first, int64_t n, int64_t *begin, int64_t *end) {
-  *begin = least(first < 0 ? steps_over(-first, d->stride) : 0, n);
-  *end = d->in > first ? steps_over(d->in - first, d->stride) : 0;
-  *end = at_least(least(*end, n), *begin);
-}
-
-/* Those elements of a row of x (in); NULL: a row of padding. */
+/* Elements first, first + stride, ... of a row of x (in), n of them; NULL: a row of padding. */
 static void lay_out_row(const integer_conv *a, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
   const conv_dim *d = &a->p->dims[2];
   int64_t begin = n, end = n;
-  if (x) find_there(d, first, n, &begin, &end);
+  if (x) columns_within(d->in, d->stride, first, 0, n, &begin, &end);
   fill_few(to, a->padding_value, begin);
   if (begin < end) copy_row(x + first + begin * d->stride, d->stride, end - begin, to + begin);
   fill_few(to + end, a->padding_value, n - end);
@@ -159,7 +150,7 @@ static uint32_t *lay_out_word_phase(const integer_conv *a, int64_t image, int64_
   const int64_t first = phase[2] - d[2].padding, width = a->d[2].size, size = in_size(p);
   const unsigned char *x = (const unsigned char *)p->x + (image * p->channels + channel) * size;
   int64_t begin, end;
-  find_there(&d[2], first, width, &begin, &end);
+  columns_within(d[2].in, d[2].stride, first, 0, width, &begin, &end);
   integer_row row = {
       .step = d[2].stride, .left = begin, .width = width, .padding = a->padding_value};
   for (int64_t z = 0; z < a->d[0].size; z++)

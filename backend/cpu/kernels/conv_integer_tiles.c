@@ -141,6 +141,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed, con
   }
   const unsigned char *weight = s->weight + output / INTEGER_OUTPUTS * s->strip_bytes +
                                 output % INTEGER_OUTPUTS * INTEGER_BLOCK;
+  const uint64_t some = s->cells < SUMS ? ~(~0ULL << s->cells) : ~0ULL;
   for (int64_t i = 0; i < s->blocks * s->taps; i++, weight += INTEGER_TILE_BYTES) {
     const uint32_t *words =
         s->words + i / s->taps * BLOCK_WORDS * s->plane + s->tap_at[i % s->taps];
@@ -148,8 +149,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed, con
       __m512i x[VECTORS];
 #pragma GCC unroll 4
       for (int v = 0; v < VECTORS; v++) {
-        const __mmask16 some = (__mmask16)(~(~0ULL << s->cells % SUMS) >> v * CELLS);
-        x[v] = _mm512_maskz_loadu_epi32(s->cells < SUMS ? some : 0xffff, words + v * CELLS);
+        x[v] = _mm512_maskz_loadu_epi32((__mmask16)(some >> v * CELLS), words + v * CELLS);
         if (is_signed) x[v] = _mm512_xor_si512(x[v], flip);
       }
 #pragma GCC unroll 4

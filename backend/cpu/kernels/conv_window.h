@@ -103,11 +103,11 @@ static inline int64_t input_row(const conv_part *a, const int64_t cell[], const 
   return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
-/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift lies in the
- * image. */
-static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
-                                 int64_t *first, int64_t *stop) {
-  int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
+/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift is in [0,
+ * in). */
+static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int64_t from,
+                                  int64_t to, int64_t *first, int64_t *stop) {
+  const int64_t last = in - 1 - shift;
   int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
   if (stride == 2) { /* a division takes as long as a short row */
     low = (low + 1) >> 1;
@@ -118,6 +118,11 @@ static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from
   }
   *first = low < from ? from : low > to ? to : low;
   *stop = high > to ? to : high < *first ? *first : high;
+}
+
+static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
+                                 int64_t *first, int64_t *stop) {
+  columns_within(a->p->dims[2].in, a->d[2].stride, shift, from, to, first, stop);
 }
 
 /* Neighbouring cells in one output row: of image, from cell on. */

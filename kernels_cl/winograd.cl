@@ -143,8 +143,8 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
 
 /* sums (rows, COLUMNS) of a factor of `rows` tiles at a by n channels of the weight at b; adds: to
  * what they are. Blocks of channels, a_step apart, are summed alone, which keeps rounding errors
- * small. With each channel the line at `next` is asked for, and next_step floats behind it with the
- * one that follows. */
+ * small. With each channel next_step floats from `next` on are asked for, which the next channel's
+ * follow. */
 static inline void multiply_rows(__global const float *a, index_t a_step, __global const float *b,
                                  int n, __global const float *next, int next_step,
                                  __local float *sums, int adds, const int rows) {
@@ -156,6 +156,7 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
     for (int k = 0; k < deep; k++, b += COLUMNS, next += next_step) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
       ASK_FOR(next);
+      if (next_step > 16) ASK_FOR(next + 16); /* the next line of the cache */
 #pragma unroll
       for (int r = 0; r < MOST_ROWS; r++) {
         if (r >= rows) continue;

@@ -17,7 +17,7 @@ enum {
   LEAST_OUTPUTS = 16,   /* that fill lanes well enough */
   SMALL_PLANE = 64,     /* positions that fill lanes badly */
   MEDIUM_PLANE = 256,   /* of which a deep sum is made no slower */
-  DEEP = 256,           /* channels of one, where it has as many outputs or more */
+  DEEP = 256,           /* channels of such a sum, where there are as many outputs or more */
   LARGE_COPY = 16 * 1024 /* elements of a plane */
 };
 
@@ -37,10 +37,10 @@ static bool is_padded(const conv_form *f) {
 }
 /* Inputs that one element sees a stride apart are copied: each would be a line of the cache or page
  * of its own. */
-static bool is_spread(const conv_form *f) {
+static bool skips_inputs(const conv_form *f) {
   return count_taps(f) == 1 && (f->dims[1].stride > 1 || f->dims[2].stride > 1);
 }
-static bool copies(const lanes *t) { return t->pairs || is_padded(t->f) || is_spread(t->f); }
+static bool copies(const lanes *t) { return t->pairs || is_padded(t->f) || skips_inputs(t->f); }
 static int64_t depth_of(const lanes *t) {
   return t->pairs ? ceil_div(t->f->channels, 2) : t->f->channels;
 }
@@ -48,7 +48,7 @@ static int64_t depth_of(const lanes *t) {
 /* Of x, for a kernel of one element, what it sees alone is copied: so far apart. */
 static int64_t apart(const lanes *t, int d) {
   const conv_dim *k = &t->f->dims[d];
-  return (t->pairs && k->kernel == 1) || is_spread(t->f) ? k->stride : 1;
+  return (t->pairs && k->kernel == 1) || skips_inputs(t->f) ? k->stride : 1;
 }
 /* Rows or columns of a plane that is read. */
 static int64_t plane_size(const lanes *t, int d) {

@@ -368,7 +368,7 @@ clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
                                 bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
 
-/* The buffer that value i stands for now, or NULL, and the offset of element 0. */
+/* The buffer that value i holds at present, or NULL, and the offset of element 0. */
 const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
                                int64_t *offset);
 

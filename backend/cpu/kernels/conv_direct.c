@@ -27,7 +27,7 @@ enum {
   MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
   MEDIUM_PLANE = 256,     /* of which a deep sum is made no slower */
-  DEEP = 256,             /* channels of one, where it has as many outputs or more */
+  DEEP = 256,             /* channels of such a sum, where there are as many outputs or more */
   SMALL_PLANE = 64,       /* positions that fill columns of gemm.c badly */
   WORK = 256 * 1024,      /* multiplications that are worth waking a thread up */
   COPY_WORK = 8 * 1024,   /* elements, the same */

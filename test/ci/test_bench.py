@@ -121,11 +121,14 @@ def test_calls_in_turns(process):
 
 def test_page_names_every_table(root, process):
     """In the list of commands, each beside the section that its table stands in."""
+    sys.path.insert(0, str(root / "test/docs"))
+    from documents import slug
+
     import bench
 
     page = (root / "docs/performance.md").read_text()
     parts = [part.partition("\n") for part in page.split("\n## ")]
-    sections = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): body for title, _, body in parts}
+    sections = {slug(title): body for title, _, body in parts}
     listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \[.*?\]\(#(.*?)\)", page, re.M)
     found = {name: section for names, section in listed for name in re.findall(r"`(\w+)`", names)}
     assert set(found) == set(bench.BENCHES)

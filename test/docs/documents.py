@@ -1,4 +1,4 @@
-"""Reads the fenced blocks of our documents."""
+"""Reads the fenced blocks of our documents, and names their sections."""
 
 import re
 
@@ -14,3 +14,8 @@ def blocks(path, language):
             indent = m["indent"]
             lines = [line.removeprefix(indent) for line in m["text"].splitlines()]
             yield (m["mark"] or "").strip(), "\n".join(lines) + "\n"
+
+
+def slug(heading):
+    """What sites that show Markdown call a section."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from documents import blocks
+from documents import blocks, slug
 
 pytestmark = pytest.mark.by_turn(9)
 
@@ -58,11 +58,6 @@ def test_make_targets_exist():
             for line in text.splitlines():
                 if line.startswith("make "):
                     assert f"make {line.split()[1]}" in explained, f"{path.name}: {line}"
-
-
-def slug(heading):
-    """As sites that show Markdown name a heading."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def test_links_lead_somewhere():

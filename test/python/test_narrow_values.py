@@ -385,14 +385,15 @@ def test_gelu(device):
 
 @pytest.mark.by_turn(8)
 def test_other_devices(monkeypatch):
-    """Devices without an instruction for pairs keep F32."""
-    module = sequence([conv(24, 48), nn.ReLU(), conv(48, 33), depthwise(33, 3, 1), conv(33, 20)])
+    """Devices without an instruction for pairs keep F32, between ops, too, that never multiply any."""
+    pools = [nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)]
+    module = sequence([conv(24, 48), nn.ReLU(), conv(48, 33), depthwise(33, 3, 1), conv(33, 20), *pools])
     x = torch.randn(2, 24, 13, 17)
     program = clave.export(module, (x,), verify=False)
     monkeypatch.setenv("CLAVE_ASM", "0")
     kept = []
     run(program, (x.numpy(),), "fast", monkeypatch, lambda node, v: kept.append(is_bf16(v)), "opencl")
-    assert len(kept) == 4 and not any(kept)
+    assert len(kept) == 6 and not any(kept)
 
 
 @BY_KERNELS

@@ -62,6 +62,7 @@ size_t CONST get_global_size(uint);
 size_t CONST get_local_id(uint);
 size_t CONST get_local_size(uint);
 size_t CONST get_group_id(uint);
+size_t CONST get_num_groups(uint);
 void OVERLOADED __attribute__((convergent)) barrier(uint);
 typedef __read_only image1d_buffer_t read_buffer_image;
 uint4 PURE read_imageui(read_buffer_image, int);

@@ -1,0 +1,34 @@
+"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls in any of its forms."""
+
+import re
+import subprocess
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parents[2] / "kernels_cl"
+CALL = re.compile(r"\b([a-z]\w*)\s*\(")
+BY_EXTENSION = re.compile(r"(intel_)?sub_group_|get_(num_|max_|enqueued_num_)?sub_group|dot_4x8packed")
+
+
+def declared(*options):
+    """The functions of a header, which `-include` names."""
+    clang = ["clang", "-x", "cl", "-cl-std=CL1.2", "-w", "-E", "-P", *options, "-"]
+    text = subprocess.run(clang, input="", capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\b([a-z]\w*)\([^()]*\)\s*[;{]", text))
+
+
+def called():
+    """Names behind which a kernel's text has a parenthesis, without comments."""
+    found = {}
+    for path in sorted(KERNELS.iterdir()):
+        if path.name != "builtins.h":
+            text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
+            found |= {name: path.name for name in CALL.findall(text) if not BY_EXTENSION.match(name)}
+    return found
+
+
+def test_every_function_is_declared():
+    of_opencl = declared("-include", "opencl-c.h")
+    ours = declared("-DOWN_BUILTINS=1", "-include", KERNELS / "builtins.h")
+    assert "get_local_id" in of_opencl & ours
+    lacking = {name: path for name, path in called().items() if name in of_opencl - ours}
+    assert lacking == {}

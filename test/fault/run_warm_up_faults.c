@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "test/fault/net.h"
 
 enum { MAX_SECONDS = 60, RUNS_AFTER = 2 };
@@ -49,12 +50,12 @@ static clave_status run_life(void *ctx) {
   const struct timespec moment = {.tv_nsec = 1000000};
   life *l = ctx;
   TRY(open_session(l));
-  time_t end = time(NULL) + MAX_SECONDS;
+  const int64_t end = clock_ns() + MAX_SECONDS * 1000000000LL;
   for (int by_device = 0; by_device < RUNS_AFTER && !l->is_given_up && !l->is_late;) {
+    l->is_late = clock_ns() > end;
     TRY(run_net(l));
     by_device += strcmp(clave_session_answered_by(l->session), "cpu") != 0;
     (void)nanosleep(&moment, NULL);
-    l->is_late = time(NULL) > end;
   }
   return NULL;
 }

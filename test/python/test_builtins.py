@@ -1,4 +1,5 @@
-"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls in any of its forms."""
+"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms; those whose
+names macros join (vload##N) are seen by the op cases alone."""
 
 import re
 import subprocess
@@ -6,6 +7,7 @@ from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[2] / "kernels_cl"
 CALL = re.compile(r"\b([a-z]\w*)\s*\(")
+# Called where a device has the extension, whose driver declares them.
 BY_EXTENSION = re.compile(r"(intel_)?sub_group_|get_(num_|max_|enqueued_num_)?sub_group|dot_4x8packed")
 
 

@@ -120,6 +120,7 @@ static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int
   *stop = high > to ? to : high < *first ? *first : high;
 }
 
+/* The same of a convolution's rows. */
 static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
                                  int64_t *first, int64_t *stop) {
   columns_within(a->p->dims[2].in, a->d[2].stride, shift, from, to, first, stop);

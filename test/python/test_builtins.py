@@ -1,5 +1,5 @@
-"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms; those whose
-names macros join (vload##N) are seen by the op cases alone."""
+"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms; those
+whose names macros join (vload##N) are seen by the op cases alone."""
 
 import re
 import subprocess

@@ -152,6 +152,7 @@ PARTS = [
     ("ExecuTorch", executorch, "short", []),
     ("planted faults", long.mutants, "short", [CASES, SANITIZED, "ExecuTorch"]),
     ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "short", ["ExecuTorch"]),
+    ("outside", pytest_part("test/outside"), "short", []),
     ("op cases", replays.replay_all, "short", [CASES, SANITIZED]),
     ("conformance", conformance, "short", []),
     (

@@ -40,9 +40,13 @@ bool is_constant(const graph *g, uint32_t slot);
  * UINT64_MAX: a size has no bound. False: out of memory. */
 bool measure_live_peak(const graph *g, uint64_t *bytes);
 
-/* The graph as text for graphviz, and as a drawing. */
+/* The graph as text for graphviz, and as a drawing, in which one box stands for the repeats of each
+ * fold; folds may be NULL. */
 void write_dot(const graph *g, page *out);
-int write_svg(const graph *g, page *out) CHECK;
-const char *colour_of_op(const char *op); /* dark, as drawings have it */
+struct graph_folds;
+int write_svg(const graph *g, const struct graph_folds *folds, page *out) CHECK;
+/* The border colour of an op's box, and which kinds of ops have which, as HTML. */
+const char *colour_of_op(const char *op);
+void write_colours(const graph *g, page *out);
 
 #endif

@@ -465,7 +465,7 @@ static int draw(const inspect_arguments *a, model *m, graph *g, page *out) {
   if (!result && a->profile) result = show_times(&times, g);
   if (!result)
     result = a->html ? write_picture(m, g, a->model.program, a->profile ? &times : NULL, out)
-                     : write_svg(g, out);
+                     : write_svg(g, NULL, out);
   free_times(&times);
   return result;
 }

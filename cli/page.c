@@ -21,6 +21,16 @@ void page_size(page *t, uint64_t bytes) {
   text_printf(t, "%.1f %s", value, units[unit]);
 }
 
+void page_time(page *t, double us) {
+  if (us < 999.95) {
+    text_printf(t, "%.1f us", us);
+  } else if (us < 999.995e3) {
+    text_printf(t, "%.2f ms", us * 1e-3);
+  } else {
+    text_printf(t, "%.2f s", us * 1e-6);
+  }
+}
+
 void page_element(page *t, clave_dtype dtype, const void *element, int digits) {
   if (dtype == CLAVE_BOOL) {
     text_puts(t, load_integer(dtype, element) ? "true" : "false");

@@ -13,6 +13,8 @@ typedef text page;
 
 /* "1.5 MB" */
 void page_size(page *t, uint64_t bytes);
+/* "12.3 us", "4.56 ms" or "7.89 s", of microseconds. */
+void page_time(page *t, double us);
 /* One element: integers exactly, floats with `digits` significant digits. */
 void page_element(page *t, clave_dtype dtype, const void *element, int digits);
 /* "F32 [3, 8]"; dynamic dimensions by name, "batch" or "?". */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/files.h"
+#include "cli/folds.h"
 #include "cli/html.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
@@ -68,12 +69,16 @@ static const char *colour_of(double share) {
   return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
 }
 
+static void write_share(double us, const node_times *times, page *out) {
+  page_time(out, us);
+  text_printf(out, ", %.1f %%", 100 * us / times->total);
+}
+
 int show_times(const node_times *times, graph *g) {
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     graph_node *n = &g->nodes[i];
-    const double share = times->us[i] / times->total;
     page note = {0};
-    if (times->us[i] > 0) text_printf(&note, "%.1f us, %.1f %%", times->us[i], 100 * share);
+    if (times->us[i] > 0) write_share(times->us[i], times, &note);
     free(n->note);
     n->note = note.data;
     n->fill = n->is_view ? NULL : colour_of(times->us[n->into] / times->total);
@@ -86,7 +91,7 @@ int show_times(const node_times *times, graph *g) {
 
 static void write_row(const graph *g, uint32_t i, const node_times *times, page *out) {
   const graph_node *n = &g->nodes[i];
-  text_printf(out, "<tr><td>%" PRIu32 "<td>", i);
+  text_printf(out, "<tr data-node=\"%" PRIu32 "\"><td>%" PRIu32 "<td>", i, i);
   page_markup(out, n->op);
   text_puts(out, "<td>");
   page_markup(out, n->name);
@@ -102,10 +107,11 @@ static void write_row(const graph *g, uint32_t i, const node_times *times, page 
     out->failed |= shape.failed;
     text_free(&shape);
   }
-  if (times && times->us[i] > 0)
-    text_printf(out, "<td style=\"background:%s\">%.1f us<td>%.1f %%",
-                colour_of(times->us[i] / times->total), times->us[i],
-                100 * times->us[i] / times->total);
+  if (times && times->us[i] > 0) {
+    text_printf(out, "<td style=\"background:%s\">", colour_of(times->us[i] / times->total));
+    page_time(out, times->us[i]);
+    text_printf(out, "<td>%.1f %%", 100 * times->us[i] / times->total);
+  }
   text_puts(out, "<td>");
   page_markup(out, n->reason ? n->reason : "");
   text_puts(out, "\n");
@@ -118,12 +124,17 @@ static void write_head(const model *m, const graph *g, const node_times *times, 
   page_markup(out, g->method);
   text_printf(out, ", %" PRIu32 " nodes, on ", g->n_nodes);
   page_markup(out, device.data ? device.data : "");
-  if (times)
-    text_printf(out, "; the profiled run took %.1f us on its devices, %.1f us of it to move data",
-                times->total, times->moves);
+  if (times) {
+    text_puts(out, "; the profiled run took ");
+    page_time(out, times->total);
+    text_puts(out, " on its devices, of which ");
+    page_time(out, times->moves);
+    text_puts(out, " moved data");
+  }
   text_puts(out,
             ".</p>\n<p>A dashed box runs in the kernel of the box whose colour it has; a thick "
             "line joins them.</p>\n");
+  write_colours(g, out);
   out->failed |= device.failed;
   text_free(&device);
 }
@@ -155,12 +166,39 @@ static int write_memory(model *m, const graph *g, page *out) {
   return has_run ? write_arena(m, g, out) : EXIT_GOOD;
 }
 
+/* The time of all nodes that a fold hides. */
+static int show_fold_times(const node_times *times, graph_folds *folds) {
+  for (uint32_t i = 0; times && i < folds->n; i++) {
+    graph_fold *fold = &folds->items[i];
+    const uint32_t begin = fold->first + fold->period,
+                   end = fold->first + fold->period * fold->count;
+    double us = 0;
+    page note = {0};
+    for (uint32_t k = begin; k < end; k++) us += times->us[k];
+    write_share(us, times, &note);
+    fold->note = note.data;
+    if (note.failed) return fail_memory();
+  }
+  return EXIT_GOOD;
+}
+
+/* Where blocks repeat, the folded graph, and the whole one hidden. */
+static int write_graphs(graph *g, const node_times *times, page *out) {
+  graph_folds folds = {0};
+  int result = find_folds(g, &folds);
+  if (!result) result = show_fold_times(times, &folds);
+  begin_graph(out, folds.n > 0);
+  if (!result && folds.n) result = write_svg(g, &folds, out);
+  if (!result) result = write_svg(g, NULL, out);
+  end_graph(out);
+  free_folds(&folds);
+  return result;
+}
+
 int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) {
   begin_html(out, title);
   write_head(m, g, times, out);
-  text_puts(out, "<div class=\"graph\">\n");
-  TRY_EXIT(write_svg(g, out));
-  text_puts(out, "</div>\n");
+  TRY_EXIT(write_graphs(g, times, out));
   TRY_EXIT(write_memory(m, g, out));
   text_puts(out, "<h2>nodes</h2>\n<table><tr><th>node<th>op<th>name<th>where<th>result<th>\n");
   for (uint32_t i = 0; i < g->n_nodes; i++) write_row(g, i, times, out);

@@ -180,6 +180,18 @@ static const char style[] =
     "circle{fill-opacity:.55}circle:hover{fill-opacity:1}</style>\n"
     "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
 
+/* FLOP are counted as the definition of an op has them. */
+static void explain_above(const breakdown *b, page *out) {
+  for (uint32_t i = 0; i < b->n_rows; i++) {
+    const work_row *r = &b->rows[i];
+    if (!is_shown(r) || strncmp(r->op, "conv", 4) != 0 || !(r->limit > 0)) continue;
+    if (percent_of_limit(r) <= 100) continue;
+    draw_text(out, LEFT, 44, "start",
+              "Above the roof: convolutions by Winograd's method, counted as direct ones");
+    return;
+  }
+}
+
 int write_roofline(const breakdown *b, const char *title, page *out) {
   const axes a = find_axes(b);
   uint32_t n;
@@ -191,6 +203,7 @@ int write_roofline(const breakdown *b, const char *title, page *out) {
               WIDTH, HEIGHT, WIDTH, HEIGHT, style);
   draw_frame(&a, title, out);
   draw_roofs(&a, b, out);
+  explain_above(b, out);
   for (uint32_t i = 0; i < b->n_rows; i++)
     if (is_shown(&b->rows[i])) draw_dot(&a, b, &b->rows[i], out);
   draw_legend(b, groups, n, out);

@@ -1,12 +1,12 @@
 /* Draws a method's graph as SVG: a box per node with what it does, its constants and its result's
  * shape; inputs, outputs and state as pills. A line that would pass too many layers is replaced by
- * a reference inside the box it leads to. */
+ * a reference inside the box it leads to. Blocks that repeat may be one box. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "cli/graph.h"
+#include "cli/folds.h"
 #include "cli/html.h"
 #include "cli/layout.h"
 
@@ -15,17 +15,20 @@ static const uint32_t NONE = UINT32_MAX;
 static const double line_height = 15, padding = 9, character_width = 6.7, title_width = 7.6;
 
 typedef struct vertex {
-  const graph_node *node;        /* or NULL */
+  const graph_node *node;        /* or NULL; the first of a fold's repeats */
+  const graph_fold *fold;        /* whose repeats it stands for; or NULL */
   const clave_tensor_info *slot; /* of an input, output or state */
   uint32_t first_edge, n_edges;  /* into it */
 } vertex;
 
 typedef struct drawing {
   const graph *g;
-  vertex *vertices;  /* owned, as all below */
-  layout_box *boxes; /* one per vertex */
+  const graph_folds *folds; /* borrowed; NULL: every node has a box */
+  vertex *vertices;         /* owned, as all below */
+  layout_box *boxes;        /* one per vertex */
   layout_edge *edges;
   uint32_t *producer; /* by slot: the vertex that last wrote it, or NONE */
+  bool *is_needed;    /* by slot: read by a node with a box of its own */
   uint32_t n_vertices, n_edges;
 } drawing;
 
@@ -47,9 +50,14 @@ static void add_edge(drawing *d, uint32_t slot) {
   v->n_edges++;
 }
 
-static void add_node(drawing *d, const graph_node *n) {
-  if (n->n_reads + n->n_writes == 0) return; /* host arithmetic on sizes */
-  add_vertex(d, n, NULL);
+static void add_node(drawing *d, uint32_t index) {
+  const graph_node *n = &d->g->nodes[index];
+  const graph_fold *fold = fold_of_node(d->folds, index);
+  if (!fold && n->n_reads + n->n_writes == 0) return; /* host arithmetic on sizes */
+  if (!fold || index == fold->first + fold->period) {
+    add_vertex(d, n, NULL);
+    d->vertices[d->n_vertices - 1].fold = fold;
+  }
   for (uint32_t k = 0; k < n->n_reads; k++) add_edge(d, n->slots[k]);
   for (uint32_t k = 0; k < n->n_writes; k++) d->producer[node_writes(n)[k]] = d->n_vertices - 1;
 }
@@ -59,16 +67,25 @@ static void add_source(drawing *d, const clave_tensor_info *slot) {
   d->producer[slot->slot] = d->n_vertices - 1;
 }
 
+static void find_needed(drawing *d) {
+  for (uint32_t i = 0; i < d->g->n_nodes; i++) {
+    const graph_node *n = &d->g->nodes[i];
+    if (fold_of_node(d->folds, i)) continue;
+    for (uint32_t k = 0; k < n->n_reads; k++) d->is_needed[n->slots[k]] = true;
+  }
+}
+
 static void connect_vertices(drawing *d) {
   const graph *g = d->g;
+  find_needed(d);
   for (uint32_t i = 0; i < g->n_slots; i++) d->producer[i] = NONE;
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     if (!g->inputs[i].is_scalar) add_source(d, &g->inputs[i]);
   }
   for (uint32_t i = 0; i < g->n_slots; i++) {
-    if (g->slots[i].kind == CLAVE_SLOT_STATE && g->is_read[i]) add_source(d, &g->slots[i]);
+    if (g->slots[i].kind == CLAVE_SLOT_STATE && d->is_needed[i]) add_source(d, &g->slots[i]);
   }
-  for (uint32_t i = 0; i < g->n_nodes; i++) add_node(d, &g->nodes[i]);
+  for (uint32_t i = 0; i < g->n_nodes; i++) add_node(d, i);
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     if (g->outputs[i].is_scalar) continue;
     add_vertex(d, NULL, &g->outputs[i]);
@@ -85,7 +102,8 @@ static bool allocate_drawing(drawing *d) {
   d->boxes = calloc(n_vertices + 1, sizeof *d->boxes);
   d->edges = calloc(n_edges + 1, sizeof *d->edges);
   d->producer = calloc((size_t)g->n_slots + 1, sizeof *d->producer);
-  return d->vertices && d->boxes && d->edges && d->producer;
+  d->is_needed = calloc((size_t)g->n_slots + 1, sizeof *d->is_needed);
+  return d->vertices && d->boxes && d->edges && d->producer && d->is_needed;
 }
 
 static void free_drawing(drawing *d) {
@@ -93,6 +111,7 @@ static void free_drawing(drawing *d) {
   free(d->boxes);
   free(d->edges);
   free(d->producer);
+  free(d->is_needed);
 }
 
 /* ---------------------------------------------------------------- what a box says */
@@ -125,6 +144,24 @@ static void add_info(page *lines, char class, const char *prefix, const clave_te
 
 static const char *name_vertex(const vertex *v) { return v->node ? v->node->name : v->slot->name; }
 
+static uint32_t number_of(const drawing *d, const graph_node *n) {
+  return (uint32_t)(n - d->g->nodes);
+}
+
+static void describe_fold(const graph_fold *fold, page *lines) {
+  page words = {0};
+  text_printf(&words, "%" PRIu32 " more of the block before", fold->count - 1);
+  add_line(lines, 't', words.data ? words.data : "");
+  words.size = 0;
+  text_printf(&words, "nodes %" PRIu32 " to %" PRIu32 " repeat %" PRIu32 " to %" PRIu32,
+              fold->first + fold->period, fold->first + fold->period * fold->count - 1, fold->first,
+              fold->first + fold->period - 1);
+  add_line(lines, 'd', words.data ? words.data : "");
+  if (fold->note) add_line(lines, 'c', fold->note);
+  lines->failed |= words.failed;
+  text_free(&words);
+}
+
 /* "weight F32 [16, 8]": the last word of a constant's name is enough. */
 static void add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
@@ -139,6 +176,10 @@ static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
   if (!n) {
     add_line(lines, 't', v->slot->name);
     add_info(lines, 's', "", v->slot);
+    return;
+  }
+  if (v->fold) {
+    describe_fold(v->fold, lines);
     return;
   }
   add_line(lines, 't', n->op);
@@ -200,6 +241,7 @@ static const palette palettes[] = {
     {"slice_update", "#f0e6fa", "#7a4fb0"},
 };
 static const palette plain_palette = {"", "#f3f4f6", "#8a919c"};
+static const palette fold_palette = {"", "#ffffff", "#1b2430"};
 static const palette slot_palettes[] = {{"input", "#2f3b4c", "#2f3b4c"},
                                         {"state", "#ffffff", "#2f3b4c"},
                                         {"output", "#2f3b4c", "#2f3b4c"}};
@@ -210,7 +252,7 @@ static const graph_node *runner_of(const drawing *d, const graph_node *n) {
 }
 
 static bool is_fused(const drawing *d, const vertex *v) {
-  return v->node && runner_of(d, v->node) != v->node;
+  return v->node && !v->fold && runner_of(d, v->node) != v->node;
 }
 
 static const palette *palette_of_op(const char *op) {
@@ -222,12 +264,72 @@ static const palette *palette_of_op(const char *op) {
 
 const char *colour_of_op(const char *op) { return palette_of_op(op)->stroke; }
 
+/* One entry for each border colour that the graph's ops have. */
+void write_colours(const graph *g, page *out) {
+  static const struct {
+    const char *op, *words;
+  } kinds[] = {{"matmul", "products and convolutions"},
+               {"attention", "attention"},
+               {"elementwise", "elementwise"},
+               {"softmax", "softmax and norms"},
+               {"reduce", "pooling and reductions"},
+               {"index", "rotary embedding and indexing"},
+               {"", "other ops"}};
+  text_puts(out, "<p>Borders: ");
+  for (size_t k = 0; k < LENGTH(kinds); k++) {
+    const char *colour = colour_of_op(kinds[k].op);
+    bool is_used = false;
+    for (uint32_t i = 0; i < g->n_nodes && !is_used; i++)
+      is_used = strcmp(colour_of_op(g->nodes[i].op), colour) == 0;
+    if (is_used)
+      text_printf(out, "<span style=\"border:2px solid %s\">%s</span> ", colour, kinds[k].words);
+  }
+  text_puts(out, "</p>\n");
+}
+
 static const palette *choose_palette(const drawing *d, const vertex *v) {
   if (v->slot) {
     bool state = v->slot->kind == CLAVE_SLOT_STATE;
     return &slot_palettes[state ? 1 : v->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
   }
-  return palette_of_op(runner_of(d, v->node)->op);
+  return v->fold ? &fold_palette : palette_of_op(runner_of(d, v->node)->op);
+}
+
+/* What hovering shows: everything of the node, uncut. */
+static void write_hover(const drawing *d, const vertex *v, page *out) {
+  page words = {0};
+  const graph_node *n = v->fold ? NULL : v->node;
+  text_puts(&words, name_vertex(v));
+  if (n) text_printf(&words, "\nnode %" PRIu32 ", %s", number_of(d, n), n->op);
+  if (n && *n->detail) text_printf(&words, "\n%s", n->detail);
+  for (uint32_t k = 0; n && k < n->n_reads + n->n_writes; k++) {
+    const clave_tensor_info *slot = &d->g->slots[n->slots[k]];
+    text_printf(&words, "\n%s %s ", k < n->n_reads ? "reads" : "writes", slot->name);
+    page_info(&words, slot);
+  }
+  if (n && n->where) text_printf(&words, "\nruns on %s", n->where);
+  if (n && n->reason) text_printf(&words, ": %s", n->reason);
+  if (n && n->note) text_printf(&words, "\n%s", n->note);
+  for (char *line = words.data; line && *line;) { /* page_markup knows no line breaks */
+    char *end = line + strcspn(line, "\n");
+    const bool is_last = !*end;
+    *end = 0;
+    page_markup(out, line);
+    if (is_last) break;
+    text_puts(out, "\n");
+    line = end + 1;
+  }
+  out->failed |= words.failed;
+  text_free(&words);
+}
+
+static void begin_box(const drawing *d, const vertex *v, page *out) {
+  const bool is_dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
+  text_printf(out, "<g class=\"box%s\"", is_dark ? " dark" : "");
+  if (v->node) text_printf(out, " data-node=\"%" PRIu32 "\"", number_of(d, v->node));
+  text_puts(out, "><title>");
+  write_hover(d, v, out);
+  text_puts(out, "</title>");
 }
 
 static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
@@ -235,14 +337,11 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   const layout_box *box = &d->boxes[index];
   const palette *colours = choose_palette(d, v);
   const char *fill = v->node && v->node->fill ? v->node->fill : colours->fill;
-  bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
-  double left = box->x - box->width / 2, y = box->y + padding + 8;
-  text_printf(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
-  page_markup(out, name_vertex(v));
-  if (v->node) text_puts(out, *v->node->detail ? "\n" : "");
-  if (v->node) page_markup(out, v->node->detail);
+  const double left = box->x - box->width / 2;
+  double y = box->y + padding + 8;
+  begin_box(d, v, out);
   text_printf(out,
-              "</title><rect%s x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
+              "<rect%s x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
               is_fused(d, v) ? " class=\"f\"" : "", left, box->y, box->width, box->height,
               v->slot ? 14 : 5, fill, colours->stroke);
@@ -258,8 +357,8 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
 
 /* Between nodes of one kernel. */
 static bool is_within(const drawing *d, const layout_edge *e) {
-  const graph_node *from = d->vertices[e->from].node, *to = d->vertices[e->to].node;
-  return from && to && from->into == to->into;
+  const vertex *from = &d->vertices[e->from], *to = &d->vertices[e->to];
+  return from->node && to->node && !from->fold && !to->fold && from->node->into == to->node->into;
 }
 
 static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
@@ -314,8 +413,8 @@ static int draw_graph(drawing *d, layout *l, page *lines, page *out) {
   return lines->failed ? fail_memory() : EXIT_GOOD;
 }
 
-int write_svg(const graph *g, page *out) {
-  drawing d = {.g = g};
+int write_svg(const graph *g, const graph_folds *folds, page *out) {
+  drawing d = {.g = g, .folds = folds};
   layout l = {0};
   page lines = {0};
   int result = draw_graph(&d, &l, &lines, out);

@@ -204,10 +204,11 @@ static int write_graph(verification *v, const stage *s, page *out) {
   text_puts(out, "<p>");
   for (size_t i = 0; i < LENGTH(colours); i++)
     text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
-  text_puts(out, "</p>\n<div class=\"graph\">\n");
+  text_puts(out, "</p>\n");
   TRY_EXIT(colour_nodes(v, s));
-  TRY_EXIT(write_svg(&v->g, out));
-  text_puts(out, "</div>\n");
+  begin_graph(out, false);
+  TRY_EXIT(write_svg(&v->g, NULL, out));
+  end_graph(out);
   return EXIT_GOOD;
 }
 

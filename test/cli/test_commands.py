@@ -400,6 +400,28 @@ def test_inspect_page(tool, program, inputs, device, root):
     assert 'class="f"' not in tool.good("inspect", mnist, "--svg")
 
 
+def test_inspect_page_folds_repeated_blocks(tool, root):
+    """tinylm's layers are equal: one is drawn and one box stands for the others. The whole graph has them all."""
+    model = root / "examples/tinylm/tinylm.clv"
+    page = tool.good("inspect", model, "--html", "--device", "cpu")
+    folded, whole, _memory = re.findall(r"<svg .*?</svg>", page, re.S)
+    more, first, last, block, end = map(
+        int,
+        re.search(
+            r">(\d+) more of the block before<.*?>nodes (\d+) to (\d+) repeat (\d+) to (\d+)<", folded, re.S
+        ).groups(),
+    )
+    assert last - first + 1 == more * (end - block + 1) and first == end + 1
+    boxes = lambda svg: [int(n) for n in re.findall(r'data-node="(\d+)"', svg)]
+    hidden = set(range(first + 1, last + 1))
+    assert set(boxes(folded)) == set(boxes(whole)) - hidden and len(set(boxes(whole))) == len(boxes(whole))
+    rows = [int(n) for n in re.findall(r'<tr data-node="(\d+)"', page)]
+    assert rows == list(range(len(rows))) and set(boxes(whole)) <= set(rows)
+    assert page.count('class="fold"') == 1 and page.count("<script>") == 1
+    assert "more of the block before" not in tool.good("inspect", model, "--svg")
+    assert 'class="fold"' not in tool.good("inspect", root / "examples/mnist/mnist.clv", "--html", "--device", "cpu")
+
+
 def test_inspect_page_escapes_names(tool):
     name = "<b>&\"'\x1b"
     (tool.folder / "h.json").write_text(json.dumps(make_program(name)))

@@ -1,0 +1,92 @@
+/* Finds blocks of nodes that repeat: for each period, the longest run of nodes that equal the node
+ * one period later. The repeat that hides most nodes is taken, then those before and after it. */
+#include "cli/folds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { FEWEST_HIDDEN = 8, MOST_NODES = 20000 /* the search is quadratic */ };
+
+static bool is_same_tensor(const clave_tensor_info *a, const clave_tensor_info *b) {
+  return a->dtype == b->dtype && a->rank == b->rank && a->is_scalar == b->is_scalar &&
+         memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)(a->rank > 0 ? a->rank : 0)) == 0;
+}
+
+static bool is_same_node(const graph *g, const graph_node *a, const graph_node *b) {
+  if (a->n_reads != b->n_reads || a->n_writes != b->n_writes || strcmp(a->op, b->op) != 0 ||
+      strcmp(a->detail, b->detail) != 0)
+    return false;
+  for (uint32_t k = 0; k < a->n_writes; k++) {
+    if (!is_same_tensor(&g->slots[node_writes(a)[k]], &g->slots[node_writes(b)[k]])) return false;
+  }
+  return true;
+}
+
+/* kinds[i]: equal for equal nodes, the number of the first of them. */
+static uint32_t *number_kinds(const graph *g) {
+  uint32_t *kinds = calloc((size_t)g->n_nodes + 1, sizeof *kinds);
+  uint32_t *distinct = calloc((size_t)g->n_nodes + 1, sizeof *distinct), n = 0;
+  for (uint32_t i = 0; kinds && distinct && i < g->n_nodes; i++) {
+    uint32_t k = 0;
+    while (k < n && !is_same_node(g, &g->nodes[distinct[k]], &g->nodes[i])) k++;
+    if (k == n) distinct[n++] = i;
+    kinds[i] = distinct[k];
+  }
+  if (!distinct) {
+    free(kinds);
+    kinds = NULL;
+  }
+  free(distinct);
+  return kinds;
+}
+
+static uint32_t count_hidden(const graph_fold *fold) { return (fold->count - 1) * fold->period; }
+
+/* The repeat within [begin, end) that hides most nodes; of several the one of the shortest period.
+ */
+static graph_fold find_largest(const uint32_t *kinds, uint32_t begin, uint32_t end) {
+  graph_fold best = {.count = 1};
+  for (uint32_t period = 1; period <= (end - begin) / 2; period++) {
+    uint32_t run = 0;
+    for (uint32_t i = begin; i + period < end; i++) {
+      run = kinds[i] == kinds[i + period] ? run + 1 : 0;
+      const graph_fold found = {.first = i + 1 - run, .period = period, .count = run / period + 1};
+      if (count_hidden(&found) > count_hidden(&best)) best = found;
+    }
+  }
+  return best;
+}
+
+static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, graph_folds *out) {
+  const graph_fold best = find_largest(kinds, begin, end);
+  if (count_hidden(&best) < FEWEST_HIDDEN) return true;
+  return add_folds(kinds, begin, best.first, out) &&
+         array_reserve(&out->items, &out->capacity, (size_t)out->n + 1, sizeof *out->items) &&
+         (out->items[out->n++] = best, true) &&
+         add_folds(kinds, best.first + best.period * best.count, end, out);
+}
+
+int find_folds(const graph *g, graph_folds *folds) {
+  if (g->n_nodes > MOST_NODES) return EXIT_GOOD;
+  uint32_t *kinds = number_kinds(g);
+  const bool good = kinds && add_folds(kinds, 0, g->n_nodes, folds);
+  free(kinds);
+  return good ? EXIT_GOOD : fail_memory();
+}
+
+void free_folds(graph_folds *folds) {
+  for (uint32_t i = 0; i < folds->n; i++) free(folds->items[i].note);
+  free(folds->items);
+  *folds = (graph_folds){0};
+}
+
+graph_fold *fold_of_node(const graph_folds *folds, uint32_t node) {
+  for (uint32_t i = 0; folds && i < folds->n; i++) {
+    graph_fold *fold = &folds->items[i];
+    if (node >= fold->first + fold->period && node < fold->first + fold->period * fold->count)
+      return fold;
+  }
+  return NULL;
+}

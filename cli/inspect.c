@@ -11,6 +11,7 @@
 typedef struct inspect_arguments {
   model_arguments model;
   const char *profile;
+  text_list dims;
   bool json, dot, svg, html, placement;
 } inspect_arguments;
 
@@ -29,6 +30,10 @@ static const flag inspect_flags[] = {
      "with --svg or --html: the time of each node, as clave run --profile wrote it", 0, 0},
     {"--placement", FLAG_SWITCH, offsetof(inspect_arguments, placement), NULL,
      "where each op runs, and why; with --svg: what is fused", 0, 0},
+    {"--dim", FLAG_LIST, offsetof(inspect_arguments, dims), "NAME=N",
+     "with --html: an open size of the run whose memory is shown (default: the smallest legal "
+     "one); repeatable",
+     0, 0},
     METHOD_FLAG(inspect_arguments),
     DEVICE_FLAGS(inspect_arguments),
 };
@@ -464,8 +469,9 @@ static int draw(const inspect_arguments *a, model *m, graph *g, page *out) {
   int result = a->profile ? read_times(a->profile, g, &times) : EXIT_GOOD;
   if (!result && a->profile) result = show_times(&times, g);
   if (!result)
-    result = a->html ? write_picture(m, g, a->model.program, a->profile ? &times : NULL, out)
-                     : write_svg(g, NULL, out);
+    result = a->html
+                 ? write_picture(m, g, a->model.program, a->profile ? &times : NULL, &a->dims, out)
+                 : write_svg(g, NULL, out);
   free_times(&times);
   return result;
 }
@@ -498,6 +504,7 @@ static int inspect_file(const void *arguments, page *out) {
         "--json, --dot, --svg and --html exclude each other; --placement goes with all but --dot");
   if (a->profile && !a->svg && !a->html)
     return fail_usage("--profile is for drawings: --svg or --html");
+  if (a->dims.count && !a->html) return fail_usage("--dim is for --html");
   if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(a, out);
   int result = inspect_graph(a, &m, &g, out);
   free_graph(&g);

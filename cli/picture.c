@@ -139,13 +139,12 @@ static void write_head(const model *m, const graph *g, const node_times *times, 
   text_free(&device);
 }
 
-/* A run on inputs as clave bench draws them: where what lies is planned for their sizes. *why: the
- * program refuses them. */
-static int run_once(model *m, clave_status *why) {
+/* Runs once on inputs as clave bench makes them, so that memory is planned for their sizes. *why:
+ * the program's refusal, or NULL. */
+static int run_once(model *m, const text_list *dims, clave_status *why) {
   input_set inputs = {0};
   TRY_EXIT(open_session(m, SESSION_PLAIN));
-  int result = describe_inputs(m, &inputs);
-  if (!result) result = invent_inputs(&inputs);
+  int result = prepare_inputs(m, NULL, &(text_list){0}, dims, &inputs);
   if (!result) result = set_inputs(&inputs, m);
   show_progress("running");
   if (!result) *why = clave_session_run(m->session, m->method.name);
@@ -154,10 +153,14 @@ static int run_once(model *m, clave_status *why) {
   return result;
 }
 
-static int write_memory(model *m, const graph *g, page *out) {
+static int write_memory(model *m, const graph *g, const text_list *dims, page *out) {
   clave_status why = NULL;
-  TRY_EXIT(run_once(m, &why));
-  text_puts(out, "<h2>memory</h2>\n<p>Of a run on the smallest inputs that the program takes");
+  TRY_EXIT(run_once(m, dims, &why));
+  text_puts(out, "<h2>memory</h2>\n<p>A run on the smallest inputs that the program accepts");
+  for (uint32_t i = 0; i < dims->count; i++) {
+    text_puts(out, i ? ", " : ", with ");
+    page_markup(out, dims->items[i]);
+  }
   if (why) text_puts(out, ", which failed: ");
   page_markup(out, why ? clave_status_message(why) : ".");
   text_puts(out, "</p>\n");
@@ -195,11 +198,12 @@ static int write_graphs(graph *g, const node_times *times, page *out) {
   return result;
 }
 
-int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) {
+int write_picture(model *m, graph *g, const char *title, const node_times *times,
+                  const text_list *dims, page *out) {
   begin_html(out, title);
   write_head(m, g, times, out);
   TRY_EXIT(write_graphs(g, times, out));
-  TRY_EXIT(write_memory(m, g, out));
+  TRY_EXIT(write_memory(m, g, dims, out));
   text_puts(out, "<h2>nodes</h2>\n<table><tr><th>node<th>op<th>name<th>where<th>result<th>\n");
   for (uint32_t i = 0; i < g->n_nodes; i++) write_row(g, i, times, out);
   text_puts(out, "</table>\n");

@@ -17,7 +17,9 @@ void free_times(node_times *times);
  * is alive for, as high as it has bytes. */
 int write_arena(const model *m, const graph *g, page *out) CHECK;
 
-/* A page with all of it. m has its device; times: NULL: none. */
-int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) CHECK;
+/* A page with all of it. m has its device; times may be NULL; dims: "NAME=N", the open sizes of the
+ * run whose memory is shown. */
+int write_picture(model *m, graph *g, const char *title, const node_times *times,
+                  const text_list *dims, page *out) CHECK;
 
 #endif

@@ -422,6 +422,16 @@ def test_inspect_page_folds_repeated_blocks(tool, root):
     assert 'class="fold"' not in tool.good("inspect", root / "examples/mnist/mnist.clv", "--html", "--device", "cpu")
 
 
+def test_inspect_page_for_given_sizes(tool, root):
+    mnist = root / "examples/mnist/mnist.clv"
+    page = lambda *dims: tool.good("inspect", mnist, "--html", "--device", "cpu", *dims)
+    peak = lambda *dims: re.search(r"peak (.*?) at command", page(*dims)).group(1)
+    assert peak("--dim", "batch=4") != peak() == peak("--dim", "batch=1")
+    assert "with batch=4" in page("--dim", "batch=4")
+    assert "--dim is for --html" in tool.bad(2, "inspect", mnist, "--dim", "batch=4")
+    assert "nobody" in tool.bad(1, "inspect", mnist, "--html", "--dim", "nobody=4")
+
+
 def test_inspect_page_escapes_names(tool):
     name = "<b>&\"'\x1b"
     (tool.folder / "h.json").write_text(json.dumps(make_program(name)))

@@ -1,10 +1,12 @@
 /* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over
  * the dimensions behind it over which the index stays the same, f over all others. Equal indices
- * combine in their order. An index out of range is reported and left out.
+ * combine in their order. An index out of range is reported and left out. Sums and products of F16
+ * and BF16 are kept in F32 and rounded once.
  *
  *   scatter_walk      a work-item walks all i for CHUNK neighbours of k and one of `parts` ranges
  *                     of destinations. WRAP: negative indices count from the end. DENSE: k is one
- *                     dimension of stride 1 in source and out
+ *                     dimension of stride 1 in source and out. IN_F32: `wide` has the offsets of
+ *                     out, and holds the destinations meanwhile
  *   scatter_segments  places has each line's i in the order of their indices: the work-item of the
  *                     first of equal ones combines them all */
 #include "common.h"
@@ -27,6 +29,9 @@
 #ifndef WRAP
 #define WRAP 0
 #endif
+#ifndef IN_F32
+#define IN_F32 0
+#endif
 
 #define ASSIGN 0
 #define ADD 1
@@ -44,15 +49,55 @@
 #define COMBINE(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #endif
 
-/* out[to] = KIND(out[to], source[from]) */
-static inline void combine(__global STORAGE(TYPE) * out, const index_t to,
+#if IN_F32
+#define SUM F32
+#define SUMS wide
+#else
+#define SUM TYPE
+#define SUMS out
+#endif
+
+/* sums[to] = KIND(sums[to], source[from]) */
+static inline void combine(__global STORAGE(SUM) * sums, const index_t to,
                            const __global STORAGE(TYPE) * source, const index_t from) {
 #if KIND == ASSIGN
-  out[to] = source[from];
+  sums[to] = source[from];
 #else
-  const real a = LOAD(TYPE, out, to), b = LOAD(TYPE, source, from);
-  STORE(TYPE, out, to, COMBINE(a, b));
+  const real a = LOAD(SUM, sums, to), b = LOAD(TYPE, source, from);
+  STORE(SUM, sums, to, COMBINE(a, b));
 #endif
+}
+
+#if DENSE
+#define AT(k, strides) (k)
+#else
+#define AT(k, strides) strided_offset(k, back_dims, strides)
+#endif
+
+/* Does FOR_EACH(row) for the rows of out that destinations [low, high) have: where there are fewer
+ * entries, only those that entries write to, some several times. */
+#define EACH_DESTINATION(FOR_EACH)                                       \
+  if (n < high - low) {                                                  \
+    for (index_t i = 0; i < n; i++) {                                    \
+      const long to = destination(index[i * index_step], size);          \
+      if (to >= low && to < high) FOR_EACH((index_t)to *out_step)        \
+    }                                                                    \
+  } else {                                                               \
+    for (long to = low; to < high; to++) FOR_EACH((index_t)to *out_step) \
+  }
+#define WIDEN_ROW(row)                         \
+  for (index_t k = from; k < end; k++) {       \
+    const index_t at = row + AT(k, out_back);  \
+    STORE(F32, wide, at, LOAD(TYPE, out, at)); \
+  }
+#define NARROW_ROW(row)                        \
+  for (index_t k = from; k < end; k++) {       \
+    const index_t at = row + AT(k, out_back);  \
+    STORE(TYPE, out, at, LOAD(F32, wide, at)); \
+  }
+
+static inline long destination(const long given, const index_t size) {
+  return WRAP && given < 0 ? given + size : given;
 }
 
 #define SCATTER_PARAMS                                                                \
@@ -64,7 +109,8 @@ static inline void combine(__global STORAGE(TYPE) * out, const index_t to,
       const index_t items, const index_t n, const index_t n_back, const index_t size, \
       const index_t source_step, const index_t index_step, const index_t out_step
 
-__kernel void scatter_walk(SCATTER_PARAMS, const index_t parts, FAULT_PARAMS) {
+__kernel void scatter_walk(SCATTER_PARAMS, __global float *wide, const long wide_offset,
+                           const index_t parts, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (n_back + CHUNK - 1) / CHUNK, part = item / per_row % parts,
@@ -74,21 +120,22 @@ __kernel void scatter_walk(SCATTER_PARAMS, const index_t parts, FAULT_PARAMS) {
   source += source_offset + strided_offset(f, front_dims, source_front);
   index += index_offset + strided_offset(f, front_dims, index_front);
   out += out_offset + strided_offset(f, front_dims, out_front);
+#if IN_F32
+  wide += wide_offset + strided_offset(f, front_dims, out_front);
+  EACH_DESTINATION(WIDEN_ROW)
+#endif
   for (index_t i = 0; i < n; i++) {
-    const long given = index[i * index_step], to = WRAP && given < 0 ? given + size : given;
+    const long given = index[i * index_step], to = destination(given, size);
     if (to < 0 || to >= size)
       set_fault(fault, fault_node, FAULT_INDEX, given, WRAP ? -(long)size : 0, size - 1);
     if (to < low || to >= high) continue;
     const index_t row = (index_t)to * out_step;
-    for (index_t k = from; k < end; k++) {
-#if DENSE
-      combine(out, row + k, source, i * source_step + k);
-#else
-      combine(out, row + strided_offset(k, back_dims, out_back), source,
-              i * source_step + strided_offset(k, back_dims, source_back));
-#endif
-    }
+    for (index_t k = from; k < end; k++)
+      combine(SUMS, row + AT(k, out_back), source, i * source_step + AT(k, source_back));
   }
+#if IN_F32
+  EACH_DESTINATION(NARROW_ROW)
+#endif
 }
 
 __kernel void scatter_segments(SCATTER_PARAMS, const __global uint *places,
@@ -109,6 +156,17 @@ __kernel void scatter_segments(SCATTER_PARAMS, const __global uint *places,
             strided_offset(k, back_dims, source_back);
   out += out_offset + strided_offset(f, front_dims, out_front) +
          strided_offset(k, back_dims, out_back);
+#if KIND == ASSIGN
   for (index_t i = first; i < n && index[(index_t)places[i * place_step] * index_step] == to; i++)
     combine(out, (index_t)to * out_step, source, (index_t)places[i * place_step] * source_step);
+#else
+  real sum = LOAD(TYPE, out, (index_t)to * out_step);
+  for (index_t i = first; i < n; i++) {
+    const index_t place = (index_t)places[i * place_step];
+    if (index[place * index_step] != to) break;
+    const real b = LOAD(TYPE, source, place * source_step);
+    sum = COMBINE(sum, b);
+  }
+  STORE(TYPE, out, (index_t)to * out_step, sum);
+#endif
 }

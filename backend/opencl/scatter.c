@@ -50,17 +50,27 @@ static scatter_params arguments_of(const scatter_form *f, int64_t items) {
                           .out_step = f->step[SCATTER_OUT]};
 }
 
+/* True if F16 or BF16 is combined in F32, in scratch memory with the offsets of out. */
+static bool is_wide(const scatter_form *f) {
+  bool rounds = f->kind == IR_SCATTER_KIND_ADD || f->kind == IR_SCATTER_KIND_MUL;
+  return rounds && (f->out->t.type == DTYPE_F16 || f->out->t.type == DTYPE_BF16);
+}
+
 static clave_status launch_walk(cl_recorder *s, const node *n, const scatter_form *f) {
   int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t n_back = tensor_numel(&f->back[SCATTER_OUT]);
   int64_t rows = tensor_numel(&f->front[SCATTER_OUT]) * ceil_div(n_back, chunk),
           parts = count_parts(s, rows, f->size);
   launch l;
+  if (is_wide(f)) TRY(recorder_scratch(s, (size_t)tensor_numel(&f->out->t) * sizeof(float)));
   begin_launch(&l, s, n, f);
+  launch_define(&l, "IN_F32", is_wide(f));
   launch_define(&l, "WRAP", f->wrap);
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "DENSE", is_dense(&f->back[SCATTER_SOURCE]) && is_dense(&f->back[SCATTER_OUT]));
-  launch_args(&l, &(scatter_walk_args){.scatter = arguments_of(f, rows * parts), .parts = parts});
+  launch_args(&l, &(scatter_walk_args){.scatter = arguments_of(f, rows * parts),
+                                       .wide = is_wide(f) ? scratch_arg(0) : absent_arg(),
+                                       .parts = parts});
   return launch_loops(&l, rows * parts, 1, f->n * min_i64(n_back, chunk));
 }
 

@@ -1,6 +1,6 @@
 /* Scatter: the axis is walked in order, so that equal positions combine in a fixed order. Threads
  * share the lines across it; where these are few, each thread takes a range of the destinations and
- * skips the others. */
+ * skips the others. Sums and products of 16-bit floats are kept in F32 and rounded once. */
 #include "backend/cpu/kernels/scatter.h"
 
 #include "backend/cpu/kernels/copy.h"
@@ -16,6 +16,7 @@ typedef struct scatter_task {
   const scatter_args *p;
   int64_t lines, back; /* how many, and elements of each */
   int64_t parts;       /* ranges that the destinations are cut into */
+  float *wide;         /* what is combined in F32, by the offsets of out; NULL: out itself is */
 } scatter_task;
 
 static void combine_f32(kscatter_kind kind, int64_t n, float *a, const float *b) {
@@ -45,57 +46,113 @@ static void combine_i64(kscatter_kind kind, int64_t n, int64_t *a, const int64_t
   }
 }
 
-static void combine_row(kscatter_kind kind, dtype type, int64_t n, const void *from,
-                        int64_t from_stride, void *to, int64_t to_stride) {
-  compute_class c = compute_class_of(type);
+/* Elements of an operand: of `type`, by the strides of `back` from `data` on. */
+typedef struct scatter_side {
+  void *data;
+  dtype type;
+  const klayout *back;
+} scatter_side;
+
+static scatter_side side_at(void *data, dtype type, const klayout *back, int64_t offset) {
+  return (scatter_side){element_at(data, type, offset), type, back};
+}
+
+/* KSCATTER_ASSIGN casts. */
+static void combine_row(kscatter_kind kind, int64_t n, const scatter_side *from,
+                        int64_t from_stride, const scatter_side *to, int64_t to_stride) {
+  compute_class c = compute_class_of(to->type);
   row_block a, b;
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t count = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
-    void *place = element_at(to, type, at * to_stride);
-    load_row(c, type, place, to_stride, count, &a);
-    load_row(c, type, element_at(from, type, at * from_stride), from_stride, count, &b);
-    if (c == COMPUTE_F32) combine_f32(kind, count, a.f32, b.f32);
-    if (c == COMPUTE_F64) combine_f64(kind, count, a.f64, b.f64);
-    if (c == COMPUTE_I64) combine_i64(kind, count, a.i64, b.i64);
-    store_row(c, type, place, to_stride, count, &a);
+    bool assign = kind == KSCATTER_ASSIGN;
+    void *place = element_at(to->data, to->type, at * to_stride);
+    if (!assign) load_row(c, to->type, place, to_stride, count, &a);
+    load_row(c, from->type, element_at(from->data, from->type, at * from_stride), from_stride,
+             count, &b);
+    if (!assign && c == COMPUTE_F32) combine_f32(kind, count, a.f32, b.f32);
+    if (!assign && c == COMPUTE_F64) combine_f64(kind, count, a.f64, b.f64);
+    if (!assign && c == COMPUTE_I64) combine_i64(kind, count, a.i64, b.i64);
+    store_row(c, to->type, place, to_stride, count, assign ? &b : &a);
   }
 }
 
-static void combine_back(const scatter_task *t, const void *from, void *to) {
-  const klayout *source = &t->p->source_back, *out = &t->p->out_back;
-  dtype type = t->p->out.type;
-  if (t->p->kind == KSCATTER_ASSIGN) {
-    copy_piece(dtype_size(type), out->rank, out->dims, from, source->strides, to, out->strides);
+static void combine_back(kscatter_kind kind, const scatter_side *from, const scatter_side *to) {
+  const klayout *source = from->back, *out = to->back;
+  if (kind == KSCATTER_ASSIGN && from->type == to->type) {
+    copy_piece(dtype_size(to->type), out->rank, out->dims, from->data, source->strides, to->data,
+               out->strides);
     return;
   }
   int last = out->rank - 1;
   if (last < 0) {
-    combine_row(t->p->kind, type, 1, from, 1, to, 1);
+    combine_row(kind, 1, from, 1, to, 1);
     return;
   }
   walk w = {.rank = last, .dims = out->dims};
   walk_add(&w, source->strides);
   walk_add(&w, out->strides);
   walk_seek(&w, 0);
-  for (int64_t k = product_of(out->dims, last); k > 0; k--, walk_next(&w))
-    combine_row(t->p->kind, type, out->dims[last], element_at(from, type, w.offset[0]),
-                source->strides[last], element_at(to, type, w.offset[1]), out->strides[last]);
+  for (int64_t k = product_of(out->dims, last); k > 0; k--, walk_next(&w)) {
+    scatter_side a = side_at(from->data, from->type, source, w.offset[0]),
+                 b = side_at(to->data, to->type, out, w.offset[1]);
+    combine_row(kind, out->dims[last], &a, source->strides[last], &b, out->strides[last]);
+  }
 }
 
-static void scatter_line(const scatter_task *t, const walk *line, int64_t low, int64_t high) {
+/* What is done with an entry of the axis: `source` and `out` are offsets of elements. */
+typedef void scatter_action(const scatter_task *t, int64_t source, int64_t out);
+
+static void widen(const scatter_task *t, int64_t source, int64_t out) {
+  (void)source;
+  scatter_side from = side_at(t->p->out.data, t->p->out.type, &t->p->out_back, out),
+               to = side_at(t->wide, DTYPE_F32, &t->p->out_back, out);
+  combine_back(KSCATTER_ASSIGN, &from, &to);
+}
+
+static void narrow(const scatter_task *t, int64_t source, int64_t out) {
+  (void)source;
+  scatter_side from = side_at(t->wide, DTYPE_F32, &t->p->out_back, out),
+               to = side_at(t->p->out.data, t->p->out.type, &t->p->out_back, out);
+  combine_back(KSCATTER_ASSIGN, &from, &to);
+}
+
+static void combine(const scatter_task *t, int64_t source, int64_t out) {
   const scatter_args *p = t->p;
+  scatter_side from = side_at(p->source.data, p->source.type, &p->source_back, source),
+               to = t->wide ? side_at(t->wide, DTYPE_F32, &p->out_back, out)
+                            : side_at(p->out.data, p->out.type, &p->out_back, out);
+  combine_back(p->kind, &from, &to);
+}
+
+/* Destinations [low, high) of a line. */
+typedef struct scatter_range {
+  const walk *line;
+  int64_t low, high;
+} scatter_range;
+
+static void each_entry(const scatter_task *t, const scatter_range *r, scatter_action *action) {
+  const scatter_args *p = t->p;
+  const int64_t *offset = r->line->offset;
   for (int64_t k = 0; k < p->n; k++) {
-    int64_t given = load_index(&p->index, line->offset[0] + k * p->index_step), i = given;
+    int64_t given = load_index(&p->index, offset[0] + k * p->index_step), i = given;
     if (i < 0 && p->wrap) i += p->size;
     if (i < 0 || i >= p->size) {
       kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, given, p->wrap ? -p->size : 0,
                        p->size - 1);
-    } else if (i >= low && i < high) {
-      combine_back(t,
-                   element_at(p->source.data, p->source.type, line->offset[1] + k * p->source_step),
-                   element_at(p->out.data, p->out.type, line->offset[2] + i * p->out_step));
+    } else if (i >= r->low && i < r->high) {
+      action(t, offset[1] + k * p->source_step, offset[2] + i * p->out_step);
     }
   }
+}
+
+/* Casts the destinations: where the entries are fewer, only those that entries write to. Casting
+ * one twice changes nothing. */
+static void cast_range(const scatter_task *t, const scatter_range *r, scatter_action *action) {
+  if (t->p->n < r->high - r->low) {
+    each_entry(t, r, action);
+    return;
+  }
+  for (int64_t i = r->low; i < r->high; i++) action(t, 0, r->line->offset[2] + i * t->p->out_step);
 }
 
 /* Units [begin, end) of (line, range of destinations). */
@@ -109,7 +166,10 @@ static void scatter_units(void *ctx, int64_t begin, int64_t end) {
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t part = unit % t->parts;
     walk_seek(&line, unit / t->parts);
-    scatter_line(t, &line, p->size * part / t->parts, p->size * (part + 1) / t->parts);
+    scatter_range r = {&line, p->size * part / t->parts, p->size * (part + 1) / t->parts};
+    if (t->wide) cast_range(t, &r, widen);
+    each_entry(t, &r, combine);
+    if (t->wide) cast_range(t, &r, narrow);
   }
 }
 
@@ -117,6 +177,23 @@ static int64_t count_parts(const scatter_task *t) {
   int64_t wanted = (t->ctx->n_threads + t->lines - 1) / t->lines, size = t->p->size;
   if (t->p->n * t->back < GRAIN) wanted = 1;
   return wanted < size ? wanted : size > 0 ? size : 1;
+}
+
+static int64_t last_offset(int rank, const int64_t *dims, const int64_t *strides) {
+  int64_t last = 0;
+  for (int d = 0; d < rank; d++) last += (dims[d] - 1) * strides[d];
+  return last;
+}
+
+static size_t scatter_scratch(const kernel_context *ctx, const void *args) {
+  const scatter_args *p = args;
+  bool rounds = p->kind == KSCATTER_ADD || p->kind == KSCATTER_MUL;
+  (void)ctx;
+  if (!rounds || (p->out.type != DTYPE_F16 && p->out.type != DTYPE_BF16)) return 0;
+  int64_t last = last_offset(p->out.rank, p->out.dims, p->out.strides) +
+                 last_offset(p->out_back.rank, p->out_back.dims, p->out_back.strides) +
+                 (p->size - 1) * p->out_step;
+  return last < 0 ? 0 : kernel_scratch_size((size_t)(last + 1) * sizeof(float));
 }
 
 static bool scatter(const kernel_context *ctx, const void *args) {
@@ -127,6 +204,8 @@ static bool scatter(const kernel_context *ctx, const void *args) {
                     .back = product_of(p->out_back.dims, p->out_back.rank)};
   if (t.lines * p->n * t.back == 0) return true;
   t.parts = count_parts(&t);
+  size_t wide = scatter_scratch(ctx, p);
+  if (wide > 0 && !(t.wide = ctx->scratch(ctx->pool, wide))) return false;
   int64_t work = p->n * t.back / t.parts + 1;
   ctx->parallel_for(ctx->pool, t.lines * t.parts, GRAIN / work + 1, scatter_units, &t);
   return true;
@@ -135,6 +214,7 @@ static bool scatter(const kernel_context *ctx, const void *args) {
 const kernel_desc kernel_scatter = {
     .name = "scatter",
     .run = scatter,
+    .scratch = scatter_scratch,
     .args_size = sizeof(scatter_args),
     .operands = {OPERAND(scatter_args, index), OPERAND(scatter_args, source),
                  OPERAND(scatter_args, out)}};

@@ -14,7 +14,7 @@ from clave.lowering.index import index_slot
 from clave.lowering.registry import WIDE, Context, Filled, Scalar, Tensor, lower
 from clave.lowering.reshape import expand, reshape
 from clave.lowering.slice import slice_
-from clave.lowering.steps import compute, convert, is_float, opmath, slot_as, step
+from clave.lowering.steps import cast_to, compute, convert, is_float, opmath, slot_as, step
 
 D = schema.DType
 K = schema.ScatterKind
@@ -117,6 +117,9 @@ def _reduced(
 ) -> Tensor:
     if any(d == 0 for d in index.shape):
         return x
+    dtype = x.dtype
+    if reduce == "mean":  # the division is part of what is rounded once
+        x, source = cast_to(c, x, opmath(dtype)), cast_to(c, source, opmath(dtype))
     if not include_self:
         x = scatter_into(c, x, axis, index, filled(_identity(reduce, x.dtype), x.dtype, index.shape))
     total = scatter_into(c, x, axis, index, source, _KINDS[reduce])
@@ -124,10 +127,9 @@ def _reduced(
         return total
     base = filled(int(include_self), D.I64, x.shape)
     hits = scatter_into(c, base, axis, index, filled(1, D.I64, index.shape), K.add)
-    wide = opmath(x.dtype)
     count = step("maximum", D.I64, hits, 1)
-    kind = "div" if is_float(x.dtype) else "floor_divide"
-    return compute(c, step(kind, wide, total, count), x.shape, x.dtype)
+    kind = "div" if is_float(dtype) else "floor_divide"
+    return compute(c, step(kind, total.dtype, total, count), x.shape, dtype)
 
 
 @lower("aten.scatter_reduce.two")
@@ -146,9 +148,11 @@ def _listed(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor) -> 
 
 @lower("aten.index_add.default")
 def index_add(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor, alpha: Scalar) -> Tensor:
-    if alpha != 1:
-        source = compute(c, step("mul", x.dtype, source, alpha), source.shape, x.dtype)
-    return reshape(c, scatter_into(c, *_listed(c, x, axis, index, source), K.add), x.shape)
+    wide: Tensor = x
+    if alpha != 1:  # the product is part of what is rounded once
+        wide = cast_to(c, x, opmath(x.dtype))
+        source = compute(c, step("mul", wide.dtype, source, alpha), source.shape, wide.dtype)
+    return cast_to(c, reshape(c, scatter_into(c, *_listed(c, wide, axis, index, source), K.add), x.shape), x.dtype)
 
 
 @lower("aten.index_reduce.default")

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from clave.private import OpOverload, schema_of
+from clave.private import OpOverload, is_fake, schema_of
 from clave.shared import States, data_of
 
 _CONSTANT = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -31,7 +31,7 @@ class Evaluator:
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
             data = data_of(program, str(spec.target)) if spec.kind in _CONSTANT else None
-            self._known[node] = data is not None and data not in states
+            self._known[node] = data is not None and not is_fake(data) and data not in states
             if self._known[node]:
                 self._values[node] = data.detach()
                 self._names[node] = str(spec.target)

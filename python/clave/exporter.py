@@ -34,13 +34,13 @@ from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of, w
 from clave.naming import Names, by_method, dim_names, rename
 from clave.packed import pack
 from clave.places import Missing, Origins, failed, nodes_of, origin_of
-from clave.private import OpOverload, alone, schema_of
+from clave.private import OpOverload, alone, is_fake, schema_of
 from clave.program import Program
 from clave.progress import Progress
 from clave.quantize import Wish, join
 from clave.quantize import quantize as quantize_weights
 from clave.quiet import quiet
-from clave.shared import Shared, States, is_state_update
+from clave.shared import Shared, States, data_of, is_state_update
 from clave.sizes import Sizes
 from clave.verification import Reference
 from clave.verification import verify as verify_program
@@ -278,8 +278,8 @@ class Method:
         if spec.kind == InputKind.USER_INPUT:
             leaves.append(self._bind_user_input(node, spec.arg))
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            if node.meta["val"].is_complex() and not node.users:
-                return  # a constant that nothing reads is no reason to refuse
+            if not node.users and _is_without_use(node, data_of(self.program, str(spec.target))):
+                return
             self.values[node] = self.shared.tensor(self.program, spec)
         elif spec.kind == InputKind.TOKEN:
             self.values[node] = None  # orders effects; an op that has one is refused by its own name
@@ -541,6 +541,11 @@ def _constant(value: Any) -> structure.Spec:
     if value is not None and not isinstance(value, bool | int | float | str):
         value = str(value)
     return {"type": "constant", "value": value}
+
+
+def _is_without_use(node: torch.fx.Node, data: torch.Tensor) -> bool:
+    """True for a constant that could not be stored, which is no reason to refuse where nothing reads it."""
+    return bool(node.meta["val"].is_complex()) or is_fake(data)
 
 
 def _is_size(val: Any) -> bool:

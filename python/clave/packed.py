@@ -49,6 +49,8 @@ def pack(node: Node, evaluator: Evaluator) -> Packed | None:
     if turned is None or not evaluator.is_known(node):
         return None
     tensors, numbers = evaluator.sources(node)
+    if not tensors:
+        return None  # factories alone compute it: no codes are stored that could be kept
     known = list(tensors.values())
     val = node.meta["val"]
     if sum(t.nbytes for t in known) >= val.numel() * val.element_size():

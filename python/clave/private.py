@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,19 @@ check_version("torch", torch.__version__)
 try:
     import torch.export._trace as torch_trace
     from torch._C import DispatchKey
+    from torch._C._functorch import (
+        get_dynamic_layer_stack_depth,
+        is_functorch_wrapped_tensor,
+        pop_dynamic_layer_stack_and_undo_to_depth,
+    )
     from torch._decomp import decomposition_table
     from torch._higher_order_ops.flex_attention import FlexAttentionHOP
     from torch._library.custom_ops import OPDEFS
     from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
     from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
     from torch._subclasses.fake_impls import op_implementations_dict
-    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+    from torch.autograd import forward_ad
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_all_scores
     from torch.utils import _pytree as pytree
     from torch.utils._sympy import functions as sympy_functions
@@ -67,6 +73,7 @@ __all__ = [
     "eager_function",
     "function_of",
     "is_bitwise",
+    "is_fake",
     "is_sqrt",
     "meaning_of",
     "module_path",
@@ -123,6 +130,12 @@ def eager_function(op: OpOverload) -> Callable[..., Any] | None:
 def version_of(data: torch.Tensor) -> int:
     """How often torch changed it in place."""
     return 0 if data.is_inference() else data._version
+
+
+def is_fake(data: torch.Tensor) -> bool:
+    """True for a tensor that torch traces with, which has a shape and no elements: a fake, or one that stands for
+    another inside a transform of torch.func."""
+    return isinstance(data, FakeTensor) or is_functorch_wrapped_tensor(data)
 
 
 def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
@@ -185,6 +198,15 @@ _MEANINGS = (
         "Could not extract specialized integer from data-dependent expression",
         "the model takes a Python number from a tensor, which only running it gives ({}): keep it a tensor",
     ),
+    (
+        "We found a fake tensor in the exported program constant's list",
+        "the model has a transform of torch.func or a backward pass, whose values torch does not trace here: "
+        "strict=True traces some of them",
+    ),
+    (
+        "'Tensor' object has no attribute 'constant'",
+        "the model has a transform of torch.func that torch.export cannot trace",
+    ),
 )
 
 
@@ -197,16 +219,47 @@ def meaning_of(e: Exception) -> str:
             return meaning.format(first.partition(said)[2].partition("(unhinted")[0].strip())
     if first.startswith("Constraints violated"):
         first = _violations(lines)
+    elif "but export 0/1 specialized due to hint of" in str(e):
+        first = f"{first} {_of_small_examples(re.findall(_HINTED, ' '.join(lines)))}"
     elif first.endswith(":") and len(lines) > 1:
         first = f"{first} {lines[1]}"
     return f"{type(e).__name__}: {first}" if first else type(e).__name__
 
 
+_FIXED = re.compile(r"You marked (.+?) as dynamic but your code specialized it to be a constant \((\d+)\)")
+_HINTED = re.compile(r"specialized due to hint of ()(\d) for dimension ([^ ]+\])")
+
+
 def _violations(lines: list[str]) -> str:
     """What the model does with sizes that it was to take, and what torch suggests instead."""
     said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
-    fixes = [line for line in lines if re.match(r"\w+ = ", line)]
-    return "; ".join([lines[0].partition("!")[0], *said, *([f"torch suggests {', '.join(fixes)}"] if fixes else [])])
+    small = [found for line in said if (found := _FIXED.match(line)) and _is_of_small_example(*found.groups())]
+    said = [line for line in said if line not in {found[0] for found in small}]
+    names = {found[1] for found in small}
+    after = lines[lines.index("Suggested fixes:") + 1 :] if "Suggested fixes:" in lines else []
+    fixes = [line for line in after if re.match(r"\w+ = ", line) and line.partition(" ")[0] not in names]
+    told = [_of_small_examples([("", found[2], found[1]) for found in map(_of_dim, small)])] if small else []
+    suggested = [f"torch suggests {', '.join(fixes)}"] if fixes else []
+    return "; ".join([lines[0].partition("!")[0], *told, *said, *suggested])
+
+
+def _is_of_small_example(name: str, size: str) -> bool:
+    """True if torch fixed an open size because its example is 0 or 1, or a multiple of a Dim whose own is."""
+    factor = re.match(r"(\d+)\*\w+$", name)
+    return int(size) in ((0, int(factor[1])) if factor else (0, 1) if name.isidentifier() else ())
+
+
+def _of_dim(found: re.Match[str]) -> tuple[str, str, str]:
+    """The text, name and size of a fixed size; of a multiple of a Dim those of the Dim."""
+    factor, _, name = found[1].rpartition("*")
+    return found[0], name.strip(), str(int(found[2]) // int(factor or 1))
+
+
+def _of_small_examples(found: list[Any]) -> str:
+    """found: (_, size, name) of each open size whose example torch takes for the only one."""
+    sizes = " and ".join(dict.fromkeys(size for _, size, _ in found)) or "1"
+    names = ", ".join(dict.fromkeys(name for _, _, name in found))
+    return f"expected an example of size 2 or more for the open size {names}, got {sizes}, which torch takes as fixed"
 
 
 def module_path(node: torch.fx.Node) -> str:
@@ -275,10 +328,25 @@ def _any_number_of_steps() -> Iterator[None]:
 
 
 @contextmanager
+def _transforms_ended() -> Iterator[None]:
+    """Transforms of torch.func that an exception left open, such as torch.vmap, are closed at the end."""
+    depth, level = get_dynamic_layer_stack_depth(), forward_ad._current_level
+    try:
+        yield
+    finally:
+        if get_dynamic_layer_stack_depth() > depth:
+            pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        while forward_ad._current_level > level:
+            forward_ad.exit_dual_level()
+        with suppress(RuntimeError):  # Dynamo enters a level that forward_ad does not count
+            torch._C._exit_dual_level(level=level + 1)
+
+
+@contextmanager
 def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[None]:
     """Recurrent networks of any length; where a function is given, torch.nn.attention's flex_attention is a call of it.
     Nests; one thread at a time."""
-    with alone, _any_number_of_steps():
+    with alone, _transforms_ended(), _any_number_of_steps():
         own = FlexAttentionHOP.__call__
         try:
             if flex_attention is not None:

@@ -14,6 +14,7 @@ from clave.constants import fingerprint, same_bytes
 from clave.encodings import Stored
 from clave.errors import Code, Error, Unsupported
 from clave.lowering.registry import Complex, dtype_of
+from clave.private import is_fake
 
 
 def is_state_update(spec: OutputSpec) -> bool:
@@ -34,7 +35,7 @@ def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
 
 def _where(data: torch.Tensor) -> Any:
     """What makes a tensor the one that it is: its place in memory, seen in one way."""
-    if not data.numel() or data.layout != torch.strided:
+    if not data.numel() or data.layout != torch.strided or is_fake(data):
         return id(data)
     return (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
 
@@ -47,7 +48,7 @@ def _extent(data: torch.Tensor) -> tuple[Any, int, int]:
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if not a.numel() or not b.numel() or a.layout != torch.strided:
+    if not a.numel() or not b.numel() or a.layout != torch.strided or is_fake(a) or is_fake(b):
         return False
     (memory_a, first_a, end_a), (memory_b, first_b, end_b) = _extent(a), _extent(b)
     return memory_a == memory_b and first_a < end_b and first_b < end_a
@@ -131,7 +132,7 @@ class Shared:
 
     def constant(self, data: torch.Tensor, name: str) -> Slot | Complex:
         """The slot of a tensor that never changes: that of an equal one if there is."""
-        data = data.detach()
+        data = _with_elements(data.detach(), name)
         if data.is_complex():
             return Complex(self.constant(torch.view_as_real(data.resolve_conj()), name))
         where = _where(data)
@@ -171,6 +172,17 @@ def data_of(program: ExportedProgram, name: str) -> torch.Tensor:
     """A parameter, buffer or constant of a graph by its name there."""
     data = program.state_dict.get(name)
     return program.constants[name] if data is None else data
+
+
+def _with_elements(data: torch.Tensor, name: str) -> torch.Tensor:
+    """The tensor. Error if it has a shape and no elements."""
+    if data.is_meta or is_fake(data):
+        raise Error(
+            f"{name!r} is a tensor without elements: expected a weight in memory, got one on the meta device or one "
+            "that torch.export made while it traced",
+            Code.UNSUPPORTED,
+        )
+    return data
 
 
 def _holds_bits(data: torch.Tensor) -> bool:

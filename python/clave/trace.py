@@ -22,6 +22,7 @@ from clave.private import (
     OpOverload,
     OpOverloadPacket,
     conditions_of,
+    is_fake,
     meaning_of,
     overload_name,
     pytree,
@@ -137,6 +138,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     own: decompositions of the user's, by op."""
     refuse_training(program)
     refuse_changed_windows(program)
+    program = _without_idle_fakes(program)
     try:
         with standing_in(flex_attention), quiet:
             table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
@@ -275,6 +277,42 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
                 _become_view(part.graph, node)
             part.recompile()
     return rebuilt(program, module, program.constants)
+
+
+def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
+    """The program without calls that nothing reads on constants without elements, as torch notes them of the transforms
+    of torch.func: it could not trace them again. Error if the results depend on one: the value of an input is taken
+    for a constant there."""
+    fakes = {name for name, x in program.constants.items() if isinstance(x, torch.Tensor) and is_fake(x)}
+    if not fakes:
+        return program
+    module = copy.deepcopy(program.graph_module)
+    inputs = (n for n in module.graph.nodes if n.op == "placeholder")
+    specs = program.graph_signature.input_specs
+    above = {node for node, spec in zip(inputs, specs, strict=True) if spec.target in fakes}
+    reached = [n for n in module.graph.nodes if n.op == "call_function" and _joins(above, n)]
+    for node in reversed(reached):
+        if not node.users:
+            module.graph.erase_node(node)
+    left = next((n for n in reached if not above.isdisjoint(n.all_input_nodes) and n.users), None)
+    if left is not None:
+        raise Error(
+            "torch.export cannot trace a transform of torch.func here: its graph takes an input for a constant. clave "
+            "runs inference; expected a forward without grad, vjp, jvp or jacobians, or with them written out"
+            + "".join(f"; at {place}" for place in [str(origin_of(left, ""))] if place),
+            Code.UNSUPPORTED,
+        )
+    module.recompile()
+    nothing = {name: torch.zeros((), dtype=program.constants[name].dtype) for name in fakes}
+    return rebuilt(program, module, {**program.constants, **nothing})
+
+
+def _joins(above: set[torch.fx.Node], node: torch.fx.Node) -> bool:
+    """Adds a node that depends on some of these to them."""
+    found = not above.isdisjoint(node.all_input_nodes)
+    if found:
+        above.add(node)
+    return found
 
 
 def _become_view(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -124,6 +124,21 @@ clave_status session_bind_input_memory(session *s, uint32_t number, uint32_t ind
   return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
 
+/* Constants are read where they are, in the caller's memory or a file's. */
+static clave_status check_constants(const session *s, const ir_argument *a, const void *data,
+                                    size_t bytes) {
+  const uintptr_t begin = (uintptr_t)data;
+  for (uint32_t i = 0; i < s->prog->ir.constants.count; i++) {
+    const uintptr_t at = (uintptr_t)s->prog->constants[i];
+    size_t size;
+    TRY(known_bytes(&s->prog->types[i], &size));
+    if (at && begin < at + size && at < begin + bytes)
+      return INVALID("output '%s': expected memory of its own, got that of constant '%s'", a->name,
+                     s->prog->ir.constants.items[i].name);
+  }
+  return NULL;
+}
+
 static clave_status check_apart(const session *s, uint32_t number, uint32_t index) {
   const ir_method *m = &s->prog->ir.methods.items[number];
   const argument *outputs = s->methods[number].outputs;
@@ -158,6 +173,9 @@ clave_status session_bind_output(session *s, uint32_t number, uint32_t index, vo
                                  size_t bytes) {
   argument *out;
   TRY(begin_output(s, number, index, &out));
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(status_while(check_constants(s, &m->outputs.items[index], data, data ? bytes : 0),
+                   "method '%s'", m->name));
   argument_use_memory(s, out, data, data ? bytes : 0);
   out->is_bound = false;
   return data ? end_output(s, number, index, NULL) : NULL;

@@ -55,6 +55,7 @@ static clave_status store_input(session *s, const ir_argument *a, argument *in,
                                 const host_tensor *value, bool refers) {
   TRY(check_input(s, a, &value->t));
   in->is_gathered = false;
+  in->source = (host_tensor){0};
   if (a->tensor == IR_NONE)
     return scalar_from_bytes(value->t.type, (const unsigned char *)first_element(value),
                              s->prog->ir.values.items[a->value].type, &in->scalar);
@@ -286,11 +287,22 @@ clave_status place_arguments(const running *r) {
 
 /* ---------------------------------------------------------------- a run */
 
+/* True if a bound input is a result of the last run, in memory that this run may replace. */
+static bool is_last_result(const running *r, const argument *in) {
+  const uintptr_t at = in->source.data ? (uintptr_t)first_element(&in->source) : 0;
+  for (uint32_t i = 0; at && i < r->g->method->outputs.count; i++) {
+    const argument *out = &r->state->outputs[i];
+    const uintptr_t own = (uintptr_t)out->own;
+    if (own && at >= own && at < own + out->capacity) return true;
+  }
+  return false;
+}
+
 clave_status gather_inputs(const running *r) {
   const ir_arguments *inputs = &r->g->method->inputs;
   for (uint32_t i = 0; i < inputs->count; i++) {
     argument *in = &r->state->inputs[i];
-    if (in->set && in->is_gathered) TRY(copy_in(r->s, in, &in->source));
+    if (in->set && (in->is_gathered || is_last_result(r, in))) TRY(copy_in(r->s, in, &in->source));
   }
   return NULL;
 }

@@ -16,7 +16,9 @@ from clave import _tensors
 from clave.errors import Error
 
 _WORK = 100_000  # steps of the search for a byte that two views share; past that they count as sharing one
-_ELEMENTS = 1 << 20  # views with more elements than this count as overlapping themselves where strides do not exclude it
+_ELEMENTS = (
+    1 << 20
+)  # views with more elements than this count as overlapping themselves where strides do not exclude it
 
 
 class _Bytes:

@@ -86,6 +86,7 @@ class Device:
         or the device has no memory for them.
         """
         options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allow_custom_kernels)
+        program.own_weights()
         L.call("clave_program_pack", program.handle.pointer, self.handle.pointer, C.byref(options))
 
 
@@ -139,7 +140,7 @@ class Session:
         allow_custom_kernels: bool = False,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
-        self.program.check_unchanged()
+        self._take_weights()
         asked = {} if fallback is None else {"fallback": fallback}
         if isinstance(device, Device) and asked:
             raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
@@ -164,6 +165,9 @@ class Session:
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
         self._observer, self._raised = L.OBSERVE_FN(), None
+
+    def _take_weights(self) -> None:
+        self.program.own_weights()
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays; behind them what those

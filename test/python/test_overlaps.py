@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import subprocess
 
 import numpy as np
 import pytest
@@ -241,3 +242,53 @@ def test_results_over_results_and_constants_are_refused():
     kept = np.ctypeslib.as_array(ctypes.cast(found.data, ctypes.POINTER(ctypes.c_float)), (16,))
     with pytest.raises(clave.Error, match="expected memory of its own, got that of constant 'w'"):
         bind(session, kept, 8, 16, 0, True)
+
+
+def last_result(session, index):
+    found = L.Tensor()
+    L.call("clave_session_output", session._handle.pointer, b"forward", index, ctypes.byref(found))
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_are_inputs_of_the_next_run(device):
+    """They are read where they are, in memory that the run replaces as they grow."""
+
+    class Grows(nn.Module):
+        def forward(self, x, y):
+            return torch.cat([x, y]) + 1, x * 2
+
+    n = torch.export.Dim("n", min=2, max=1 << 20)
+    one = torch.ones(8)
+    program = clave.export(Grows().eval(), (one, torch.ones(4096)), dynamic_shapes=({0: n}, None))
+    session = clave.Session(program, device)
+    x, y = torch.arange(20000.0), torch.arange(4096.0)
+    bind(session, x.numpy(), 0, len(x), 0, False)
+    bind(session, y.numpy(), 0, len(y), 1, False)
+    for _ in range(12):
+        L.call("clave_session_run", session._handle.pointer, b"forward")
+        x = torch.cat([x, y]) + 1
+        found = last_result(session, 0)
+        assert np.array_equal(_tensors.to_numpy(found), x.numpy())
+        L.call("clave_session_bind_input", session._handle.pointer, b"forward", 0, ctypes.byref(found))
+
+
+def test_functions_of_a_compiled_library(tmp_path, build):
+    one = torch.ones(16)
+    clave.export(Mixed().eval(), (one, one.clone())).save(tmp_path / "m.clv")
+    command = [build / "clave", "compile", tmp_path / "m.clv", "-o", tmp_path / "libm.so", "--shared", "--threads", "0"]
+    subprocess.run(command, check=True)
+    library = ctypes.CDLL(tmp_path / "libm.so")
+    library.m_create.restype, library.m_error.restype = ctypes.c_void_p, ctypes.c_char_p
+    library.m_error.argtypes, library.m_run.argtypes = (ctypes.c_void_p,), (ctypes.c_void_p,) * 5
+    model = library.m_create(1)
+    for x, y, first, second in ((0, 16, 0, 16), (0, 16, 16, 0), (0, 8, 4, 20), (0, 0, 8, 24), (0, 16, 32, 40)):
+        memory = np.arange(64, dtype=np.float32)
+        want = Mixed()(*(torch.tensor(memory[k : k + 16]) for k in (x, y)))
+        status = library.m_run(model, *(memory.ctypes.data + 4 * k for k in (x, y, first, second)))
+        if abs(first - second) < 16:
+            assert status and b"outputs: expected memory that is apart" in library.m_error(model)
+            continue
+        assert not status
+        for w, k in zip(want, (first, second), strict=True):
+            assert np.array_equal(memory[k : k + 16], w.numpy().ravel())

@@ -43,7 +43,7 @@ static void close_packing(packing *k) {
   for (int b = 0; b < k->devices->count; b++) constant_store_destroy(k->stores[b]);
 }
 
-static bool is_in_use(clave_program *c) {
+bool program_is_in_use(clave_program *c) {
   mutex_lock(c->lock);
   bool is = c->n_stores > 0;
   mutex_unlock(c->lock);
@@ -54,7 +54,7 @@ clave_status clave_program_pack(clave_program *c, clave_device *device,
                                 const clave_session_options *options) {
   packing k = {.program = c, .devices = &device->set};
   TRY(device_check_process(device));
-  if (is_in_use(c)) return INVALID("a program is packed before sessions use it");
+  if (program_is_in_use(c)) return INVALID("a program is packed before sessions use it");
   clave_status st = open_packing(&k, options, device);
   if (!st) st = make_forms(&k);
   close_packing(&k);
@@ -62,7 +62,7 @@ clave_status clave_program_pack(clave_program *c, clave_device *device,
 }
 
 clave_status clave_program_unpack(clave_program *c) {
-  if (is_in_use(c)) return INVALID("packed forms are dropped before sessions use them");
+  if (program_is_in_use(c)) return INVALID("packed forms are dropped before sessions use them");
   program_drop_forms(c->p);
   return NULL;
 }

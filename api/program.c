@@ -95,6 +95,11 @@ clave_status clave_program_create_by_name(const void *flatbuffer, size_t size, c
   return program_wrap(p, out);
 }
 
+clave_status clave_program_own_constants(clave_program *c) {
+  if (program_is_in_use(c)) return INVALID("constants are copied before sessions use the program");
+  return program_own_constants(c->p);
+}
+
 clave_status clave_program_save(const clave_program *c, const char *path) {
   return program_save(c->p, path);
 }

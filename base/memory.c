@@ -79,6 +79,13 @@ char *mem_pool_strdup(mem_pool *p, const char *s, size_t n) {
 
 size_t mem_pool_bytes(const mem_pool *p) { return p->bytes; }
 
+bool mem_pool_has(const mem_pool *p, const void *at) {
+  const uintptr_t byte = (uintptr_t)at;
+  for (const pool_chunk *c = p ? p->chunks : NULL; c; c = c->next)
+    if (byte >= (uintptr_t)c->bytes && byte - (uintptr_t)c->bytes < c->used) return true;
+  return false;
+}
+
 bool array_reserve(void *array, size_t *capacity, size_t need, size_t size) {
   enum { FEWEST = 4 };
   if (need <= *capacity) return true;

@@ -16,6 +16,7 @@ void *mem_pool_alloc(mem_pool *p, size_t count,
 char *mem_pool_strdup(mem_pool *p, const char *s,
                       size_t n); /* NUL-terminated copy; NULL when memory is out */
 size_t mem_pool_bytes(const mem_pool *p);
+bool mem_pool_has(const mem_pool *p, const void *at); /* true if the byte is in it; takes NULL */
 
 typedef struct span {
   const char *data; /* borrowed */

@@ -55,6 +55,9 @@ void library_describe_run(const compile_plan *k, text *to) {
   text_puts(to, "/* Contiguous tensors; F16, BF16 and 8-bit floats are their bits:\n");
   each_parameter(&in, to, parameter_describe);
   each_parameter(&out, to, parameter_describe);
+  text_puts(to,
+            " * Outputs are written after all inputs were read: one may lie on inputs, but not on "
+            "another output.\n");
 }
 
 void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }

@@ -98,12 +98,11 @@ CLAVE_API clave_tensor clave_tensor_make(clave_dtype t, int rank, const int64_t 
 /* ---------------------------------------------------------------- devices */
 
 typedef struct clave_device_info {
-  size_t size;          /* sizeof(clave_device_info) */
-  const char *kind;     /* "cpu" or "opencl" */
-  const char *name;     /* one line */
-  const char *platform; /* platform name and version; "clave" for the CPU backend */
-  const char *driver;
-  const char *type;           /* "CPU", "GPU", "accelerator", "custom" */
+  size_t size;                /* sizeof(clave_device_info) */
+  const char *kind;           /* "cpu" or "opencl" */
+  const char *name;           /* one line */
+  const char *platform;       /* platform name and version; "clave" for the CPU backend */
+  const char *driver, *type;  /* type: "CPU", "GPU", "accelerator", "custom" */
   const char *extensions;     /* the optional ones we use, space separated */
   uint64_t memory, max_alloc; /* bytes; those of one buffer */
   uint32_t compute_units, clock_mhz;
@@ -161,8 +160,9 @@ typedef struct clave_program_options {
  * meanwhile. */
 CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
                                           clave_program **out) CLAVE_CHECK;
-/* From the FlatBuffers form and the constants in slot order (contiguous; borrowed, must outlive the
- * program). Constants are not read: their hash is computed where the program is saved. */
+/* From the FlatBuffers form and the constants in slot order (contiguous; borrowed: they outlive the
+ * program and do not change meanwhile, but see clave_program_own_constants in clave_host.h). They
+ * are not read: their hash is computed where the program is saved. */
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
@@ -314,7 +314,9 @@ CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *me
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
 /* Runs write the result to `data`, likewise; NULL: to the session's own memory. More than `size`
- * bytes fail the run. It may lie in an input's memory, not in another output's.
+ * bytes fail the run. Results are those of the inputs as they were before the run, wherever both
+ * are: inputs may share memory, and an output may lie in that of inputs, in whole or in part. It is
+ * an error if it lies in another output's, or in a constant's.
  * Both in memory of an OpenCL device: clave_opencl.h. */
 CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
                                                  uint32_t index, void *data,

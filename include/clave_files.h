@@ -10,9 +10,9 @@ extern "C" {
 
 /* ---------------------------------------------------------------- programs in memory */
 
-/* As clave_program_load, from the bytes of a .clv, which are borrowed and outlive the program.
- * Where they do not begin at a multiple of 64, constants that were packed ahead are left out, and
- * others are copied as far as their dtype needs it. name: for messages. */
+/* As clave_program_load, from the bytes of a .clv, which are borrowed: they outlive the program and
+ * do not change meanwhile. Where they do not begin at a multiple of 64, constants that were packed
+ * ahead are left out, and others are copied as far as their dtype needs it. name: for messages. */
 CLAVE_API clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
                                                 clave_program **out) CLAVE_CHECK;
 

@@ -9,14 +9,21 @@ extern "C" {
 #endif
 
 /* Looks for a constant: *constant has its dtype and dims as the program declares them (encoded
- * ones: as stored, U8). Gives its bytes, contiguous and borrowed, in data, and true; false: there
- * is none. A tensor of another dtype or shape is an error of who called. */
+ * ones: as stored, U8). Gives its bytes, contiguous and borrowed (unchanged as long as the program
+ * lives), in data, and true; false: there is none. A tensor of another dtype or shape is an error
+ * of who called. */
 typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
 
 /* As clave_program_create, with each constant asked for by its name, in the program's order. */
 CLAVE_API clave_status clave_program_create_by_name(const void *flatbuffer, size_t size,
                                                     clave_find_fn find, void *ctx,
                                                     clave_program **out) CLAVE_CHECK;
+
+/* Copies the constants that the program borrows from its caller, who may then change and free them.
+ * Until then they must not change while the program or a session of it lives: a session has packed
+ * copies of some and reads others in place, so that what it computes after a change is no result of
+ * the old ones, nor of the new ones. Those in files stay there. Before any session is created. */
+CLAVE_API clave_status clave_program_own_constants(clave_program *program) CLAVE_CHECK;
 
 typedef enum clave_timing_kind {
   CLAVE_TIMING_NODE = 0,

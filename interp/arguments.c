@@ -55,6 +55,7 @@ static clave_status store_input(session *s, const ir_argument *a, argument *in,
                                 const host_tensor *value, bool refers) {
   TRY(check_input(s, a, &value->t));
   in->is_gathered = false;
+  in->source = (host_tensor){0};
   if (a->tensor == IR_NONE)
     return scalar_from_bytes(value->t.type, (const unsigned char *)first_element(value),
                              s->prog->ir.values.items[a->value].type, &in->scalar);
@@ -124,6 +125,21 @@ clave_status session_bind_input_memory(session *s, uint32_t number, uint32_t ind
   return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
 
+/* Constants are read where they are, in the caller's memory or a file's. */
+static clave_status check_constants(const session *s, const ir_argument *a, const void *data,
+                                    size_t bytes) {
+  const uintptr_t begin = (uintptr_t)data;
+  for (uint32_t i = 0; i < s->prog->ir.constants.count; i++) {
+    const uintptr_t at = (uintptr_t)s->prog->constants[i];
+    size_t size;
+    TRY(known_bytes(&s->prog->types[i], &size));
+    if (at && begin < at + size && at < begin + bytes)
+      return INVALID("output '%s': expected memory of its own, got that of constant '%s'", a->name,
+                     s->prog->ir.constants.items[i].name);
+  }
+  return NULL;
+}
+
 static clave_status check_apart(const session *s, uint32_t number, uint32_t index) {
   const ir_method *m = &s->prog->ir.methods.items[number];
   const argument *outputs = s->methods[number].outputs;
@@ -158,6 +174,9 @@ clave_status session_bind_output(session *s, uint32_t number, uint32_t index, vo
                                  size_t bytes) {
   argument *out;
   TRY(begin_output(s, number, index, &out));
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(status_while(check_constants(s, &m->outputs.items[index], data, data ? bytes : 0),
+                   "method '%s'", m->name));
   argument_use_memory(s, out, data, data ? bytes : 0);
   out->is_bound = false;
   return data ? end_output(s, number, index, NULL) : NULL;
@@ -268,11 +287,22 @@ clave_status place_arguments(const running *r) {
 
 /* ---------------------------------------------------------------- a run */
 
+/* True if a bound input is a result of the last run, in memory that this run may replace. */
+static bool is_last_result(const running *r, const argument *in) {
+  const uintptr_t at = in->source.data ? (uintptr_t)first_element(&in->source) : 0;
+  for (uint32_t i = 0; at && i < r->g->method->outputs.count; i++) {
+    const argument *out = &r->state->outputs[i];
+    const uintptr_t own = (uintptr_t)out->own;
+    if (own && at >= own && at < own + out->capacity) return true;
+  }
+  return false;
+}
+
 clave_status gather_inputs(const running *r) {
   const ir_arguments *inputs = &r->g->method->inputs;
   for (uint32_t i = 0; i < inputs->count; i++) {
     argument *in = &r->state->inputs[i];
-    if (in->set && in->is_gathered) TRY(copy_in(r->s, in, &in->source));
+    if (in->set && (in->is_gathered || is_last_result(r, in))) TRY(copy_in(r->s, in, &in->source));
   }
   return NULL;
 }

@@ -1,6 +1,7 @@
 /* A program's constants: bound where their bytes are, and their hash. */
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/hash.h"
 #include "serialize/program_files.h"
 
@@ -20,6 +21,62 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) {
   p->constants[i] = memcpy(copy, data, bytes);
   return NULL;
 }
+
+/* ---------------------------------------------------------------- the caller's, copied */
+
+/* Of a file's, large constants begin pages, so that devices read them where they are; so here. */
+enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
+
+static bool is_in_file(const program *p, const void *data) {
+  for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) {
+    const uintptr_t start = (uintptr_t)p->maps[i].data, at = (uintptr_t)data;
+    if (start && at >= start && at - start < p->maps[i].size) return true;
+  }
+  return false;
+}
+
+/* True if the bytes are in memory of the program, or of one that it was made of. */
+static bool is_owned(const program *p, const void *data) {
+  for (; p; p = p->base)
+    if (is_in_file(p, data) || mem_pool_has(p->pool, data) || mem_pool_has(p->data, data))
+      return true;
+  return false;
+}
+
+/* Where the next constant of so many bytes begins, from `end` on. */
+static bool place_constant(size_t bytes, size_t *end, size_t *begin) {
+  const size_t alignment = bytes >= LARGE_CONSTANT ? PAGE : MEMORY_ALIGNMENT;
+  if (!add_size(*end, alignment - 1, begin)) return false;
+  *begin -= *begin % alignment;
+  return add_size(*begin, bytes, end);
+}
+
+/* to: NULL: adds up their sizes alone. */
+static clave_status copy_constants(program *p, char *to, size_t *total) {
+  *total = 0;
+  for (uint32_t i = 0; i < p->ir.constants.count; i++) {
+    const void *data = p->constants[i];
+    size_t bytes, begin;
+    if (!data || is_owned(p, data)) continue;
+    if (!tensor_bytes(&p->types[i], &bytes) || !place_constant(bytes, total, &begin))
+      return status_no_memory();
+    if (to) p->constants[i] = memcpy(to + begin, data, bytes);
+  }
+  return NULL;
+}
+
+clave_status program_own_constants(program *p) {
+  size_t total;
+  if (p->copied) return NULL;
+  TRY(copy_constants(p, NULL, &total));
+  if (!total) return NULL;
+  /* aligned as pages are, whatever its size */
+  p->copied = memory_alloc(total < MEMORY_LARGE ? MEMORY_LARGE : total);
+  if (!p->copied) return status_no_memory();
+  return copy_constants(p, p->copied, &total);
+}
+
+/* ---------------------------------------------------------------- hashes */
 
 static void hash_constant(hash_state *h, const ir_constant *c, const tensor *t, const void *data) {
   uint8_t kind[2] = {(uint8_t)t->type, (uint8_t)t->rank};

@@ -24,6 +24,7 @@ void program_destroy(program *p) {
   free(p->forms);
   mem_pool_destroy(p->pool);
   mem_pool_destroy(p->data);
+  free(p->copied);
   for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) file_map_close(&p->maps[i]);
   free(p);
 }

@@ -42,6 +42,7 @@ struct program {
   mem_pool *data; /* owned: constants that were copied for this program; NULL */
   tensor *types;  /* by Tid, in pool: as declared; DIM_UNKNOWN where a Vid stands; strides only if
                      all are known */
+  void *copied;   /* owned: constants that were the caller's (program_own_constants); NULL */
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL
                              if empty */
   file_map maps[2];       /* [0] the .clv, [1] the .json's constants */
@@ -108,6 +109,9 @@ clave_status program_add_form(program *p, const program_form *f) STATUS_CHECK;
 clave_status program_share_form(program *p, const program_form *f) STATUS_CHECK;
 void program_drop_forms(program *p);
 
+/* Copies constants that are the caller's, who may change or free them from then on. The program is
+ * not in use yet; on failure it is unchanged. */
+clave_status program_own_constants(program *p) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv),
  * and packed forms with theirs; nothing where there is none. */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;

@@ -45,13 +45,27 @@ void model_library_destroy(void *library) {
   free(l);
 }
 
+/* The results are copied one after the other. */
+static clave_status check_outputs(void *const *outputs) {
+  for (int i = 1; i < method()->n_outputs; i++)
+    for (int k = 0; k < i; k++) {
+      const uintptr_t a = (uintptr_t)outputs[i], b = (uintptr_t)outputs[k];
+      const size_t a_bytes = compiled_model.outputs[i].bytes,
+                   b_bytes = compiled_model.outputs[k].bytes;
+      if (a_bytes && b_bytes && a < b + b_bytes && b < a + a_bytes)
+        return INVALID("outputs: expected memory that is apart, got %d and %d on each other", k, i);
+    }
+  return NULL;
+}
+
 int model_library_run(void *library, const void *const *inputs, void *const *outputs) {
   library_model *l = library;
   const int n = method()->n_inputs;
   model_value *out = l->values + n;
   for (int i = 0; i < n; i++) l->values[i].data = inputs[i];
   status_free(l->failed);
-  l->failed = model_run(l->m, 0, l->values, out);
+  l->failed = check_outputs(outputs);
+  if (!l->failed) l->failed = model_run(l->m, 0, l->values, out);
   for (int i = 0; !l->failed && i < method()->n_outputs; i++)
     if (compiled_model.outputs[i].bytes)
       memcpy(outputs[i], out[i].data, compiled_model.outputs[i].bytes);

@@ -339,6 +339,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
+    "clave_program_own_constants": (_P,),
     "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
     "clave_program_encode": (_P, _OUT, C.POINTER(C.c_size_t)),
     "clave_tensors_save": (_S, C.POINTER(_S), C.POINTER(Tensor), C.c_uint32, C.POINTER(_S), C.c_uint32),

@@ -26,7 +26,7 @@ def _fill(dtype: int, shape: tuple[int, ...], strides: tuple[int, ...], address:
     return t
 
 
-def _is_torch(x: Any) -> bool:
+def is_torch(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -51,7 +51,7 @@ def of_numpy(x: np.ndarray) -> tuple[L.Tensor, Any]:
 
 def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     """A view of an input. Python numbers (and lists of them) take the dtype that the program expects."""
-    if _is_torch(x):
+    if is_torch(x):
         return of_torch(x)
     if not isinstance(x, np.ndarray | np.generic):
         x = np.asarray(x)
@@ -62,7 +62,7 @@ def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
 
 def write(x: Any, value: np.ndarray) -> None:
     """Puts the value into a torch tensor or a numpy array. TypeError: it is neither."""
-    if _is_torch(x):
+    if is_torch(x):
         import torch
 
         with torch.no_grad():
@@ -76,13 +76,13 @@ def write(x: Any, value: np.ndarray) -> None:
 def view_pairs(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     """A view of a complex input as pairs of real numbers of the dtype, which hold its real and imaginary parts."""
     want = COMPLEX[NUMPY[dtype]]
-    if not _is_torch(x) and not isinstance(x, np.ndarray | np.generic):
+    if not is_torch(x) and not isinstance(x, np.ndarray | np.generic):
         x = np.asarray(x)
         x = x.astype(want) if np.can_cast(x.dtype, want, "same_kind") else x
-    given = str(x.dtype).removeprefix("torch.") if _is_torch(x) else x.dtype.newbyteorder("=").name
+    given = str(x.dtype).removeprefix("torch.") if is_torch(x) else x.dtype.newbyteorder("=").name
     if given != want.name:
         raise TypeError(f"dtype {given}, expected {want.name}")
-    if _is_torch(x):
+    if is_torch(x):
         return of_torch(_pairs_of_torch(x.detach()))
     x = np.asarray(x)
     return of_numpy(as_strided(x.real, (*x.shape, 2), (*x.strides, x.itemsize // 2)))

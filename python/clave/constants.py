@@ -1,11 +1,12 @@
 """Tensors that a program takes from a module without a copy: which are equal, and whether one changed since.
 
-A weight is never read whole before it is saved: a few elements tell it from others. So weights that are mapped from a
-file stay there.
+Where a program is large, a weight is not read whole before it is saved: a few elements tell it from others. So weights
+that are mapped from a file stay there.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import torch
@@ -32,22 +33,37 @@ def fingerprint(data: torch.Tensor) -> bytes:
     return found
 
 
+def checksum(data: torch.Tensor) -> int:
+    """Of all bytes of a contiguous tensor."""
+    return zlib.crc32(data.reshape(-1).view(torch.uint8).numpy()) if data.numel() else 0
+
+
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Of two contiguous tensors of one dtype and shape: NaN is equal to the same NaN, -0 is not 0."""
     return not a.numel() or torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
 
 
-class Taken:
-    """A constant as it was at export. data: contiguous, in the host's memory, the module's own where that is both."""
+WHOLE_BYTES = 1 << 29  # of a program whose constants are compared whole
 
-    def __init__(self, name: str, data: torch.Tensor) -> None:
-        self.name, self.data = name, data
+
+def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
+    """The constants of a program, as they are now."""
+    look = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
+    return [Taken(name, data, look) for name, data in zip(names, tensors, strict=False)]
+
+
+class Taken:
+    """A constant as it was at export. data: contiguous, in the host's memory, the module's own where that is both.
+    look: what a change by others than torch is told by."""
+
+    def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
+        self.name, self.data, self._look = name, data, look
         self._version = version_of(data)
-        self._fingerprint = fingerprint(data)
+        self._seen = look(data)
 
     def check(self) -> None:
-        """Error if it was changed since: in place by torch, or so that its fingerprint is another."""
-        if version_of(self.data) != self._version or fingerprint(self.data) != self._fingerprint:
+        """Error if it was changed since: in place by torch, or so that it looks otherwise."""
+        if version_of(self.data) != self._version or self._look(self.data) != self._seen:
             raise Error(
                 f"{self.name!r} was changed after clave.export took it: export again, or save before the change"
             )

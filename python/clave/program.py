@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from clave import schema
     from clave.report import Report
+
+
+_owning = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,13 @@ class Program:
     def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
         from clave._generated.serialize import serialize
-        from clave.constants import Taken
+        from clave.constants import take
 
         self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.errors: dict[str, float] = {}
         self._holds: list[Callable[[], None]] = []
-        self._taken = [Taken(c.name, data) for c, data in zip(built.constants, constants, strict=False)]
+        self._taken = take([c.name for c in built.constants], constants)
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
@@ -190,10 +194,21 @@ class Program:
             raise
 
     def check_unchanged(self) -> None:
-        """Error if a weight that the program shares with a module was changed after the export: in place by torch, or
-        else at one of the elements that are looked at; or if what `must_hold` does not hold."""
+        """Error if a weight that the program shares with a module was changed after the export (docs/export.md says what
+        is noticed), or if what `must_hold` does not hold."""
         for check in (*self._holds, *(t.check for t in self._taken)):
             check()
+
+    def own_weights(self) -> None:
+        """Copies what is shared with a module, which may change from then on; what is mapped from a file stays there.
+        Error: it was changed already."""
+        with _owning:
+            self.check_unchanged()
+            if self._holds or not self._taken:
+                return
+            L.call("clave_program_own_constants", self.handle.pointer)
+            self.check_unchanged()  # else the copy may be of two states
+            self._taken = []
 
     def must_hold(self, check: Callable[[], None]) -> None:
         """check: raises an Error where what the program's weights are mapped from is no more what it was."""

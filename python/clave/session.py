@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clave import _library as L
-from clave import _tensors, structure
+from clave import _tensors, overlap, structure
 from clave.errors import Error
 from clave.program import Argument, Method, Place, Program
 
@@ -86,6 +86,7 @@ class Device:
         or the device has no memory for them.
         """
         options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allow_custom_kernels)
+        program.own_weights()
         L.call("clave_program_pack", program.handle.pointer, self.handle.pointer, C.byref(options))
 
 
@@ -139,7 +140,7 @@ class Session:
         allow_custom_kernels: bool = False,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
-        self.program.check_unchanged()
+        self._take_weights()
         asked = {} if fallback is None else {"fallback": fallback}
         if isinstance(device, Device) and asked:
             raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
@@ -165,9 +166,13 @@ class Session:
 
         self._observer, self._raised = L.OBSERVE_FN(), None
 
+    def _take_weights(self) -> None:
+        self.program.own_weights()
+
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays; behind them what those
-        inputs become that the module changes in place, and which are left as they are here.
+        inputs become that the module changes in place, and which are left as they are here. An input that the module
+        changes shares no memory with another one, else that is an Error before anything runs.
 
         inputs, kwargs: as the module took them, nested as at export, or all by the program's own names of its inputs;
         numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. Complex inputs and
@@ -179,9 +184,14 @@ class Session:
         leaves state alone.
         """
         m = _method(self.program, method)
-        name, owners = method.encode(), []
+        return self._run_bound(m, self._bind(m, inputs, kwargs))
+
+    def _run_bound(self, m: Method, given: dict[int, Any]) -> tuple[np.ndarray, ...]:
+        """given: the inputs by position."""
+        name, owners = m.name.encode(), []
+        overlap.check_apart([a.name for a in m.inputs], given, (i for i, _ in m.metadata.get("changed", ())))
         try:
-            for index, value in sorted(self._bind(m, inputs, kwargs).items()):
+            for index, value in sorted(given.items()):
                 owners.append(self._set(m, index, value))
             self._run(name)
         finally:
@@ -194,16 +204,19 @@ class Session:
         """The same with torch tensors in the structure that the module itself returns. What the module changes in place
         is changed in place: the torch tensor or numpy array that was given. Needs torch."""
         _tensors.need_torch()
-        arrays = self.run(*inputs, method=method, **kwargs)
         m = _method(self.program, method)
-        if m.metadata.get("changed"):
-            self._change(m, arrays, self._bind(m, inputs, kwargs))
+        given = self._bind(m, inputs, kwargs)
+        for index, _ in m.metadata.get("changed", ()):
+            if index in given:
+                overlap.check_writable(m.inputs[index].name, given[index])
+        arrays = self._run_bound(m, given)
+        self._change(m, arrays, given)
         leaves = [_result(a, info) for a, info in zip(arrays, m.outputs, strict=True)]
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
 
     def _change(self, m: Method, arrays: tuple[np.ndarray, ...], given: dict[int, Any]) -> None:
         """Writes what inputs become into those that were given."""
-        for index, output in m.metadata["changed"]:
+        for index, output in m.metadata.get("changed", ()):
             try:
                 _tensors.write(given[index], arrays[output])
             except (RuntimeError, ValueError, TypeError) as e:

@@ -1,0 +1,99 @@
+"""Inputs that a module changes in place, checked before a run: nothing else is in their memory, and it can be written.
+
+A session computes every result from the inputs as they were given, then writes those that changed. That is what the
+module itself does unless a changed input shares memory with another one, or with itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from clave import _tensors
+from clave.errors import Error
+
+_WORK = 100_000  # steps of the search for a byte that two views share; past that they count as sharing one
+_ELEMENTS = (
+    1 << 20
+)  # views with more elements than this count as overlapping themselves where strides do not exclude it
+
+
+class _Bytes:
+    """Memory as numpy's array interface describes it. Only its addresses are used, never what is there."""
+
+    def __init__(self, address: int, size: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.__array_interface__ = {
+            "data": (address, False),
+            "typestr": f"|V{size}",
+            "shape": shape,
+            "strides": strides,
+            "version": 3,
+        }
+
+
+def _memory_of(x: Any) -> np.ndarray | None:
+    """The memory of a tensor or an array; None if it is neither, or has no elements."""
+    if _tensors.is_torch(x):
+        if not x.numel() or x.is_meta:
+            return None
+        size = x.element_size()
+        return np.asarray(_Bytes(x.data_ptr(), size, tuple(x.shape), tuple(s * size for s in x.stride())))
+    return x if isinstance(x, np.ndarray) and x.size else None
+
+
+def _share(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _overlaps_itself(x: np.ndarray) -> bool:
+    """Whether two elements share a byte."""
+    reach, sizes = x.itemsize, sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
+    if all([stride >= reach and (reach := reach + stride * (n - 1)) for stride, n in sizes]):
+        return False
+    if x.size > _ELEMENTS:
+        return True
+    places = np.zeros(1, np.int64)
+    for stride, n in sizes:
+        places = np.add.outer(places, np.arange(n) * stride).reshape(-1)
+    return bool((np.diff(np.sort(places)) < x.itemsize).any())
+
+
+def check_apart(names: list[str], given: dict[int, Any], changed: Iterable[int]) -> None:
+    """Error if one of the inputs `changed` shares memory with another input, or with itself. given: by position."""
+    memory = {i: m for i, x in given.items() if (m := _memory_of(x)) is not None}
+    for i in (i for i in changed if i in memory):
+        if _overlaps_itself(memory[i]):
+            raise Error(
+                f"input {names[i]!r} is changed in place: expected elements that are apart in memory, got shape "
+                f"{tuple(memory[i].shape)} with strides of {memory[i].strides} bytes; give a copy"
+            )
+        other = next((j for j in memory if j != i and _share(memory[i], memory[j])), None)
+        if other is not None:
+            raise Error(
+                f"input {names[i]!r} is changed in place: expected memory of its own, got some that is also in input "
+                f"{names[other]!r}; give a copy of one"
+            )
+
+
+def check_writable(name: str, x: Any) -> None:
+    """Error if what the input becomes cannot be written into it."""
+    reason = _why_not(x)
+    if reason:
+        raise Error(f"input {name!r} is changed in place, which it does not allow: {reason}")
+
+
+def _why_not(x: Any) -> str:
+    if _tensors.is_torch(x):
+        torch = sys.modules["torch"]
+        if x.is_inference() and not torch.is_inference_mode_enabled():
+            return "it was made in torch.inference_mode, expected a clone or a call in that mode"
+        return ""
+    if not isinstance(x, np.ndarray):
+        return f"it is a {type(x).__name__}, expected a torch tensor or a numpy array"
+    return "" if x.flags.writeable else "the array is read-only"

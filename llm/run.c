@@ -64,8 +64,7 @@ clave_status conversation_run_parts(const llm_method *m, const run_part *parts, 
 
 clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) {
-  for (size_t k = i + 1; k < n; k++)
-    back += m->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
+  for (size_t k = i + 1; k < n; k++) back += m->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
   return llm_method_logits(m, conversation_session(parts[i].c), back, out);
 }
 

@@ -46,8 +46,7 @@ static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, 
   *taken = most_at_once(c, n);
   const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
   conversation_lock(c);
-  clave_status st =
-      run_and_read(m, &(run_part){.c = c, .n = *taken, .all_logits = true}, n, out);
+  clave_status st = run_and_read(m, &(run_part){.c = c, .n = *taken, .all_logits = true}, n, out);
   conversation_unlock(c);
   return st;
 }

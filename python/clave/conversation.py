@@ -210,6 +210,7 @@ class Conversation:
         elif not hasattr(prompt, "__len__"):
             raise Error(f"a prompt is a text, ids or messages, not {type(prompt).__name__}")
         elif isinstance(prompt, Mapping) or (len(prompt) and isinstance(prompt[0], Mapping)):
+            self.llm._note_ignored(tools, documents)
             inputs = template_inputs(prompt, tools, documents, True, arguments)
             L.call("clave_llm_prompt_messages", self._handle.pointer, C.byref(inputs))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from clave.session import Device
 from clave.tokenizer import Tokenizer
 
 DEFAULT_NEW_TOKENS = 256
+_log = logging.getLogger("clave")
 
 
 class LLM:
@@ -75,6 +77,7 @@ class LLM:
         0.05."""
         self.page_rows: int = info.page_rows
         """Tokens of a page of the memory that conversations share; 0: each has its own."""
+        self._noted = set[str]()
         self._lock, self._idle = threading.Lock(), dict[Any, tuple[L.Handle, NativeOptions]]()
         self.tokenizer: Tokenizer | None = Tokenizer.borrowed(info.tokenizer, self._handle) if info.tokenizer else None
         """None: a model of ids only."""
@@ -201,7 +204,8 @@ class LLM:
         """The answer to messages, or to a text of the user's: as generate, up to the model's own end, sampled as
         chat_sampling says where the options do not.
 
-        tools, documents, template_arguments: what the chat template sees beside the messages.
+        tools, documents, template_arguments: what the chat template sees beside the messages. A template that ignores
+        tools or documents is a warning of the logger "clave".
         """
         template = {"tools": tools, "documents": documents, **(template_arguments or {})}
         made = self._answer(_messages(messages), options, (max_new_tokens, logprobs), template)
@@ -262,6 +266,7 @@ class LLM:
 
         Error: what the template raises, or what of it cannot be read, with line and column.
         """
+        self._note_ignored(tools, documents)
         inputs = template_inputs(messages, tools, documents, add_generation_prompt, arguments)
         if tokenize:
             ids = L.Ids()
@@ -269,11 +274,34 @@ class LLM:
             found = ids.items[: ids.count]
             L.library().clave_ids_free(C.byref(ids))
             return found
+        return self._render(inputs)
+
+    def _render(self, inputs: L.TemplateInputs) -> str:
         text, size = C.c_void_p(), C.c_size_t()
         L.call("clave_llm_render", self._handle.pointer, C.byref(inputs), C.byref(text), C.byref(size))
         rendered = C.string_at(text, size.value).decode()
         L.library().clave_text_free(text)
         return rendered
+
+    def _note_ignored(self, tools: Any, documents: Any) -> None:
+        """A warning, once, where the chat template writes the same with what it is given as without."""
+        for name, given in (("tools", tools), ("documents", documents)):
+            if not given or name in self._noted:
+                continue
+            self._noted.add(name)
+            with_it, without = (
+                template_inputs([{"role": "user", "content": "?"}], *pair, True, {})
+                for pair in (
+                    (tools if name == "tools" else None, documents if name == "documents" else None),
+                    (None, None),
+                )
+            )
+            try:
+                same = self._render(with_it) == self._render(without)
+            except Error:
+                continue  # it wants other messages, or the call that follows says what is wrong
+            if same:
+                _log.warning("the chat template ignores %s: the model does not see them", name)
 
 
 def _messages(messages: str | Sequence[Message]) -> Any:

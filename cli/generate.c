@@ -1,6 +1,8 @@
 /* clave generate: text from a language model, or a chat with it. */
 #include <errno.h>
+#include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +111,33 @@ static const short_flag generate_shorts[] = {
     {'m', "PROG"},          {'p', "--prompt"},  {'f', "--prompt-file"}, {'n', "--max-new-tokens"},
     {'c', "--max-context"}, {'t', "--threads"}, {'s', "--seed"}};
 
+static const other_name generate_others[] = {{"--max-tokens", "--max-new-tokens"},
+                                             {"--max-length", "--max-new-tokens"},
+                                             {"--n-predict", "--max-new-tokens"},
+                                             {"--num-predict", "--max-new-tokens"},
+                                             {"--predict", "--max-new-tokens"},
+                                             {"--ctx-size", "--max-context"},
+                                             {"--num-ctx", "--max-context"},
+                                             {"--n-ctx", "--max-context"},
+                                             {"--max-model-len", "--max-context"},
+                                             {"--context-length", "--max-context"},
+                                             {"--temp", "--temperature"},
+                                             {"--repeat-penalty", "--repetition-penalty"},
+                                             {"--repeat-last-n", "--penalty-window"},
+                                             {"--stop-sequences", "--stop"},
+                                             {"--stop-sequence", "--stop"},
+                                             {"--reverse-prompt", "--stop"},
+                                             {"--ignore-eos", "--ignore-stop-ids"},
+                                             {"--batch-size", "--prefill-chunk"},
+                                             {"--ubatch-size", "--prefill-chunk"},
+                                             {"--n-probs", "--top-logprobs"},
+                                             {"--file", "--prompt-file"},
+                                             {"--conversation", "--chat"},
+                                             {"--interactive", "--chat"},
+                                             {"--system-prompt", "--system"},
+                                             {"--chat-template-file", "--chat-template"},
+                                             {"--chat-template-kwargs", "--template-arg"}};
+
 enum { DEFAULT_NEW_TOKENS = 256, DEFAULT_TOP = 5 };
 static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP,
                                                      SAMPLING_NOT_GIVEN};
@@ -177,7 +206,8 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
     unsigned long long id = strtoull(word, &equals, 10);
     bool good = *word >= '0' && *word <= '9' && *equals == '=' && !errno && id <= UINT32_MAX;
     double value = good ? strtod(equals + 1, &end) : 0;
-    if (!good || !equals[1] || *end)
+    bool finite = good && (value == -HUGE_VAL || fabs(value) <= (double)FLT_MAX);
+    if (!good || !equals[1] || *end || !finite)
       return fail_usage("--logit-bias takes ID=BIAS, such as 13=-1.5, not \"%s\"", word);
     out[i] = (clave_logit_bias){(uint32_t)id, (float)value};
   }
@@ -478,6 +508,8 @@ const command generate_command = {
     .n_flags = LENGTH(generate_flags),
     .shorts = generate_shorts,
     .n_shorts = LENGTH(generate_shorts),
+    .others = generate_others,
+    .n_others = LENGTH(generate_others),
     .defaults = &generate_defaults,
     .arguments_size = sizeof(generate_arguments),
     .run = run_generate,

@@ -83,7 +83,7 @@ def test_other_options(llm, folder):
         if value is None:
             assert LLM(folder / "m.clv", "cpu", max_context=value).max_context == _models.CONTEXT
             continue
-        with pytest.raises(Error, match="^max_context: expected an integer of 1 to"):
+        with pytest.raises(Error, match=r"^max_context: expected an integer of 1 to"):
             LLM(folder / "m.clv", "cpu", max_context=value)
     assert LLM(folder / "m.clv", "cpu", max_context=8.0).max_context == 8
     for option, values in {
@@ -128,7 +128,7 @@ def test_names_that_are_misspelt(llm, folder):
         llm.conversation().send("A", max_tokens=5)
     with pytest.raises(Error, match="no option 'num_ctx'; did you mean 'max_context'"):
         LLM(folder / "m.clv", num_ctx=5)
-    with pytest.raises(Error, match="no option 'xyzzy'$"):
+    with pytest.raises(Error, match=r"no option 'xyzzy'$"):
         llm.generate("A", xyzzy=5)
 
 
@@ -163,15 +163,15 @@ def run(build, folder, *args):
 @pytest.mark.parametrize("flag", FLAGS)
 def test_flags(build, folder, flag):
     good, bad = FLAGS[flag]
+    limit = [] if flag == "--max-new-tokens" else ["-n", "1"]
     for value in good:
-        p = run(build, folder, "--prompt", "A", "-n", "1", flag, value)
+        p = run(build, folder, "--prompt", "A", *limit, flag, value)
         assert p.returncode == 0, (value, p.stderr)
     for value in bad:
-        p = run(build, folder, "--prompt", "A", "-n", "1", flag, value)
+        p = run(build, folder, "--prompt", "A", *limit, flag, value)
         assert p.returncode in (1, 2) and p.stdout == b"" and p.stderr.startswith(b"clave: "), (value, p)
-        assert flag.lstrip("-").replace("-", "").encode() in p.stderr.lower().replace(b"-", b"").replace(
-            b"_", b""
-        ) or flag in ("--max-context", "--sampling", "--logit-bias"), (value, p.stderr)
+        words = "context" if flag == "--max-context" else "sample" if value == "model" else flag
+        assert words in p.stderr.decode(), (value, p.stderr)
 
 
 @pytest.mark.parametrize(

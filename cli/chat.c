@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/files.h"
 #include "cli/interrupts.h"
@@ -182,9 +183,25 @@ static int answer_typed(chat *c, const page *message) {
   return EXIT_GOOD;
 }
 
+/* What the person at the terminal talks to. */
+static void greet(const chat *c) {
+  const char *path = c->options.model.program, *slash = strrchr(path, '/');
+  const char *name = slash && slash[1] ? slash + 1 : path, *dot = strrchr(name, '.');
+  page plain = {0}, shown = {0};
+  if (!isatty(STDERR_FILENO)) return;
+  text_append(&plain, name, dot && dot != name ? (size_t)(dot - name) : strlen(name));
+  if (!plain.failed) page_visible(&shown, plain.data);
+  if (!plain.failed && !shown.failed)
+    (void)fprintf(stderr, "%s. Write a message; /help lists commands, Ctrl-D ends the chat.\n",
+                  shown.data);
+  text_free(&plain);
+  text_free(&shown);
+}
+
 int converse(chat *c) {
   line_reader *lines;
   page message = {0};
+  greet(c);
   TRY_EXIT(open_lines(c->options.color, &lines));
   int result = EXIT_GOOD;
   while (!result && !c->ended) {

@@ -43,6 +43,11 @@ typedef struct short_flag {
   const char *name;
 } short_flag;
 
+/* What other programs call a flag of ours, which is `ours`. */
+typedef struct other_name {
+  const char *name, *ours;
+} other_name;
+
 typedef struct command {
   const char *name, *usage, *summary;
   const char *more; /* further help, whole lines, or NULL */
@@ -50,6 +55,8 @@ typedef struct command {
   size_t n_flags, arguments_size;
   const short_flag *shorts;
   size_t n_shorts;
+  const other_name *others; /* errors suggest ours */
+  size_t n_others;
   const void *defaults; /* of arguments_size; NULL: all zero */
   int (*run)(const void *arguments, page *out);
 } command;

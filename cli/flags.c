@@ -141,7 +141,10 @@ static const char *find_begun(const command *c, const char *word) {
 static int refuse_flag(const parser *p, const char *word) {
   static const char *const common[] = {"--help", "--version"};
   const command *c = p->command;
-  const char *nearest = find_begun(c, word);
+  const char *nearest = NULL;
+  for (size_t i = 0; i < c->n_others; i++)
+    if (strcmp(c->others[i].name, word) == 0) nearest = c->others[i].ours;
+  if (!nearest) nearest = find_begun(c, word);
   if (!nearest) nearest = find_nearest(word, &c->flags[0].name, c->n_flags, sizeof *c->flags);
   if (!nearest) nearest = find_nearest(word, common, LENGTH(common), sizeof *common);
   return nearest ? fail_usage("%s has no flag %s; did you mean %s?", c->name, word, nearest)

@@ -1,6 +1,8 @@
 /* clave generate: text from a language model, or a chat with it. */
 #include <errno.h>
+#include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,10 @@ static const flag generate_flags[] = {
     {"--prompt-file", FLAG_PATH, FIELD(prompt_file), "F", "the same, from a file", 0, 0},
     {"--prompt-ids", FLAG_PATH, FIELD(prompt_ids), "F",
      "the prompt as ids, separated by white space; -: standard input", 0, 0},
+    {"--bos", FLAG_TEXT, FIELD(bos), "auto|yes|no",
+     "whether a prompt, or a window of --perplexity, begins with the model's BOS token (default: "
+     "auto: texts do if the model says so, ids are as they are)",
+     0, 0},
     {"--chat", FLAG_SWITCH, FIELD(chat), NULL,
      "the prompt is a message to a chat model; without a prompt you write messages, and /help says "
      "what else",
@@ -51,8 +57,9 @@ static const flag generate_flags[] = {
     {"--max-context", FLAG_INT, FIELD(max_context), "N",
      "tokens of prompts and answers together, fewer than the program was made for", 2, UINT32_MAX},
     {"--sampling", FLAG_TEXT, FIELD(sampling), "HOW",
-     "greedy (the default): always the likeliest token; model: as its authors sample, which its "
-     "file says; the options below change either",
+     "greedy: always the likeliest token; model: as its authors sample, which its file says; the "
+     "options below change either (default: greedy; in a chat model, or, if the file does not say, "
+     "temperature 0.8 and min-p 0.05)",
      0, 0},
     {"--temperature", FLAG_NUMBER, FIELD(temperature), "T",
      "how freely words are chosen, such as 0.8; 0: always the likeliest token", 0, 1000000},
@@ -104,6 +111,33 @@ static const short_flag generate_shorts[] = {
     {'m', "PROG"},          {'p', "--prompt"},  {'f', "--prompt-file"}, {'n', "--max-new-tokens"},
     {'c', "--max-context"}, {'t', "--threads"}, {'s', "--seed"}};
 
+static const other_name generate_others[] = {{"--max-tokens", "--max-new-tokens"},
+                                             {"--max-length", "--max-new-tokens"},
+                                             {"--n-predict", "--max-new-tokens"},
+                                             {"--num-predict", "--max-new-tokens"},
+                                             {"--predict", "--max-new-tokens"},
+                                             {"--ctx-size", "--max-context"},
+                                             {"--num-ctx", "--max-context"},
+                                             {"--n-ctx", "--max-context"},
+                                             {"--max-model-len", "--max-context"},
+                                             {"--context-length", "--max-context"},
+                                             {"--temp", "--temperature"},
+                                             {"--repeat-penalty", "--repetition-penalty"},
+                                             {"--repeat-last-n", "--penalty-window"},
+                                             {"--stop-sequences", "--stop"},
+                                             {"--stop-sequence", "--stop"},
+                                             {"--reverse-prompt", "--stop"},
+                                             {"--ignore-eos", "--ignore-stop-ids"},
+                                             {"--batch-size", "--prefill-chunk"},
+                                             {"--ubatch-size", "--prefill-chunk"},
+                                             {"--n-probs", "--top-logprobs"},
+                                             {"--file", "--prompt-file"},
+                                             {"--conversation", "--chat"},
+                                             {"--interactive", "--chat"},
+                                             {"--system-prompt", "--system"},
+                                             {"--chat-template-file", "--chat-template"},
+                                             {"--chat-template-kwargs", "--template-arg"}};
+
 enum { DEFAULT_NEW_TOKENS = 256, DEFAULT_TOP = 5 };
 static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP,
                                                      SAMPLING_NOT_GIVEN};
@@ -111,8 +145,6 @@ static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP
 enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
 
 /* ---------------------------------------------------------------- the command line */
-
-static bool is_chat(const generate_arguments *a) { return a->chat || a->chat_file; }
 
 /* What goes with chats alone. */
 static int check_chat(const generate_arguments *a) {
@@ -145,13 +177,21 @@ static int check_arguments(const generate_arguments *a) {
     return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
   if ((a->window || a->stride) && !a->perplexity)
     return fail_usage("--window and --stride need --perplexity");
+  static const char *const choices[] = {"auto", "yes", "no"};
+  bool known = !a->bos;
+  for (size_t i = 0; i < LENGTH(choices) && !known; i++) known = strcmp(a->bos, choices[i]) == 0;
+  if (!known) return fail_usage("--bos takes auto, yes or no, not \"%s\"", a->bos);
+  if (a->bos && is_chat(a))
+    return fail_usage("--bos goes without --chat: the chat template has it");
   if (a->top_logprobs != DEFAULT_TOP && !a->logprobs)
     return fail_usage("--top-logprobs needs --logprobs");
   bool of_model = a->sampling && strcmp(a->sampling, "model") == 0;
   if (a->sampling && !of_model && strcmp(a->sampling, "greedy") != 0)
     return fail_usage("--sampling takes greedy or model, not \"%s\"", a->sampling);
   bool narrows = a->top_k > 0 || a->top_p > 0 || a->min_p > 0;
-  if (narrows && !of_model && !(a->temperature > 0))
+  bool chats = !a->sampling && is_chat(a) && a->temperature < 0;
+  bool samples = a->temperature > 0 || of_model || chats;
+  if (narrows && !samples)
     print_note(NULL,
                "without --temperature the likeliest token is taken, whatever --top-k, "
                "--top-p and --min-p say");
@@ -166,7 +206,8 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
     unsigned long long id = strtoull(word, &equals, 10);
     bool good = *word >= '0' && *word <= '9' && *equals == '=' && !errno && id <= UINT32_MAX;
     double value = good ? strtod(equals + 1, &end) : 0;
-    if (!good || !equals[1] || *end)
+    bool finite = good && (value == -HUGE_VAL || fabs(value) <= (double)FLT_MAX);
+    if (!good || !equals[1] || *end || !finite)
       return fail_usage("--logit-bias takes ID=BIAS, such as 13=-1.5, not \"%s\"", word);
     out[i] = (clave_logit_bias){(uint32_t)id, (float)value};
   }
@@ -215,15 +256,33 @@ static int open_talk(const generate_arguments *a, const model *m, const clave_lo
 
 /* ---------------------------------------------------------------- prompts */
 
-static int refuse_empty(const speech *s) {
-  clave_llm_info info = {.size = sizeof info};
-  TRY_STATUS(clave_llm_get_info(s->llm, &info));
-  if (info.bos != CLAVE_NO_TOKEN) return EXIT_GOOD;
-  return fail("the prompt is empty, and the model has no token to begin with");
+static int refuse_empty(const generate_arguments *a) {
+  bool said = a->bos && strcmp(a->bos, "no") == 0;
+  return said ? fail("the prompt is empty, and --bos no leaves it so")
+              : fail("the prompt is empty, and the model has no token to begin with");
 }
 
-static int prompt_text(const speech *s, const page *content) {
-  if (!content->size) TRY_EXIT(refuse_empty(s));
+/* As clave_llm_prompt_text, but with another BOS, or none. */
+static int prompt_encoded(const speech *s, const page *content, int32_t bos) {
+  clave_llm_info info = {.size = sizeof info};
+  clave_ids ids;
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  if (!info.tokenizer) return fail("a prompt of text needs a tokenizer; ids do not");
+  TRY_STATUS(clave_tokenizer_encode(info.tokenizer, content->data ? content->data : "",
+                                    content->size, NULL, &ids));
+  const uint32_t first = (uint32_t)bos;
+  bool spelt = bos == CLAVE_NO_TOKEN || (ids.count && ids.items[0] == first);
+  clave_status st = spelt ? NULL : clave_llm_prompt(s->talk, &first, 1);
+  if (!st) st = clave_llm_prompt(s->talk, ids.items, ids.count);
+  clave_ids_free(&ids);
+  return st ? fail_status(st) : EXIT_GOOD;
+}
+
+static int prompt_text(const generate_arguments *a, const speech *s, const page *content) {
+  int32_t bos;
+  TRY_EXIT(settle_bos(a, s->llm, &bos));
+  if (!content->size && bos == CLAVE_NO_TOKEN) return refuse_empty(a);
+  if (a->bos) return prompt_encoded(s, content, bos);
   TRY_STATUS(clave_llm_prompt_text(s->talk, content->data ? content->data : "", content->size));
   return EXIT_GOOD;
 }
@@ -247,16 +306,17 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
   return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *n);
 }
 
-static int prompt_ids(const speech *s, const char *name, const page *content) {
+static int prompt_ids(const generate_arguments *a, const speech *s, const page *content) {
   size_t n;
-  uint32_t *ids = calloc(content->size / 2 + 2, sizeof *ids);
-  clave_llm_info info = {.size = sizeof info};
+  int32_t bos;
+  TRY_EXIT(settle_bos(a, s->llm, &bos));
+  uint32_t *ids = calloc(content->size / 2 + 3, sizeof *ids);
   if (!ids) return fail_memory();
-  int result = parse_ids(name, content, ids, &n);
-  if (!result && n == 0) result = refuse_empty(s);
-  TRY_STATUS(clave_llm_get_info(s->llm, &info));
-  if (!result && n == 0) ids[n++] = (uint32_t)info.bos;
-  clave_status st = result ? NULL : clave_llm_prompt(s->talk, ids, n);
+  int result = parse_ids(a->prompt_ids, content, ids + 1, &n);
+  bool begins = n == 0 || (a->bos && strcmp(a->bos, "yes") == 0 && ids[1] != (uint32_t)bos);
+  if (!result && n == 0 && bos == CLAVE_NO_TOKEN) result = refuse_empty(a);
+  ids[0] = (uint32_t)bos;
+  clave_status st = result ? NULL : clave_llm_prompt(s->talk, ids + !begins, n + begins);
   free(ids);
   return st ? fail_status(st) : result;
 }
@@ -276,6 +336,41 @@ static int check_template(const generate_arguments *a, const speech *s) {
   int result = fail("chat template: %s; --chat-template takes another", clave_status_message(st));
   clave_status_free(st);
   return result;
+}
+
+/* True if the template writes the same with `in` as without its tools and documents. */
+static int is_ignored(const speech *s, const clave_template_inputs *in, bool *out) {
+  clave_template_inputs without = *in;
+  char *made[2] = {NULL};
+  size_t size[2] = {0};
+  without.tools = without.documents = NULL;
+  *out = false;
+  clave_status st = clave_llm_render(s->llm, in, &made[0], &size[0]);
+  if (!st) st = clave_llm_render(s->llm, &without, &made[1], &size[1]);
+  if (!st) *out = size[0] == size[1] && memcmp(made[0], made[1], size[0]) == 0;
+  clave_text_free(made[0]);
+  clave_text_free(made[1]);
+  if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
+  clave_status_free(st); /* the template wants other messages, or says what is wrong with these */
+  return EXIT_GOOD;
+}
+
+static int note_ignored(const speech *s) {
+  const clave_template_inputs all = chat_template_inputs(&s->chat);
+  clave_template_inputs in = all;
+  bool ignored = false;
+  in.messages = "[{\"role\": \"user\", \"content\": \"?\"}]";
+  in.now = 1;
+  in.documents = NULL;
+  if (in.tools) TRY_EXIT(is_ignored(s, &in, &ignored));
+  if (ignored) print_note(NULL, "the chat template ignores --tools: the model does not see them");
+  in.tools = NULL;
+  in.documents = all.documents;
+  ignored = false;
+  if (in.documents) TRY_EXIT(is_ignored(s, &in, &ignored));
+  if (ignored)
+    print_note(NULL, "the chat template ignores --documents: the model does not see them");
+  return EXIT_GOOD;
 }
 
 /* The template's tokens that are text to the tokenizer: the model was not trained on those. */
@@ -306,9 +401,9 @@ static int read_prompt(const generate_arguments *a, page *out) {
 static int answer_prompt(const generate_arguments *a, speech *s, const page *content) {
   clave_llm_stats stats;
   if (a->prompt_ids) {
-    TRY_EXIT(prompt_ids(s, a->prompt_ids, content));
+    TRY_EXIT(prompt_ids(a, s, content));
   } else {
-    TRY_EXIT(prompt_text(s, content));
+    TRY_EXIT(prompt_text(a, s, content));
   }
   clave_llm_get_stats(s->talk, &stats);
   TRY_EXIT(show_prompt(s, stats.prompt_tokens));
@@ -332,7 +427,9 @@ static int answer_chat(const generate_arguments *a, const clave_logit_bias *bias
 
 static int score(const generate_arguments *a, speech *s) {
   perplexity measured;
-  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, &measured));
+  int32_t bos;
+  TRY_EXIT(settle_bos(a, s->llm, &bos));
+  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, bos, &measured));
   if (a->stats_json) TRY_EXIT(write_perplexity(s, &measured, a->stats_json));
   TRY_EXIT(print_perplexity(&measured));
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
@@ -360,6 +457,7 @@ static int generate(generate_arguments *a, const clave_logit_bias *bias, model *
   TRY_EXIT(settle_sampling(a, s->llm));
   if (is_chat(a)) TRY_EXIT(check_template(a, s));
   if (is_chat(a)) TRY_EXIT(note_unknown_tokens(s));
+  if (is_chat(a)) TRY_EXIT(note_ignored(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
   if (a->perplexity) return score(a, s);
@@ -410,6 +508,8 @@ const command generate_command = {
     .n_flags = LENGTH(generate_flags),
     .shorts = generate_shorts,
     .n_shorts = LENGTH(generate_shorts),
+    .others = generate_others,
+    .n_others = LENGTH(generate_others),
     .defaults = &generate_defaults,
     .arguments_size = sizeof(generate_arguments),
     .run = run_generate,

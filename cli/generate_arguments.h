@@ -7,7 +7,7 @@
 typedef struct generate_arguments {
   model_arguments model;
   const char *tokenizer, *pattern, *prompt, *prompt_file, *prompt_ids, *output_ids, *stats_json,
-      *logprobs, *system, *template, *tools, *documents, *chat_file, *perplexity, *sampling;
+      *logprobs, *system, *template, *tools, *documents, *chat_file, *perplexity, *sampling, *bos;
   text_list stop, bias, template_arguments;
   int64_t max_new_tokens, max_context, top_k, seed, penalty_window, prefill_chunk, top_logprobs,
       window, stride;
@@ -18,8 +18,13 @@ typedef struct generate_arguments {
 /* Sampling options that the command line leaves out, until settle_sampling. */
 #define SAMPLING_NOT_GIVEN \
   .temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition = -1
-/* What was not given becomes the model's (--sampling model), or nothing. */
+bool is_chat(const generate_arguments *a);
+/* What was not given becomes the model's (--sampling model), in chats what they sample with, or
+ * nothing. */
 int settle_sampling(generate_arguments *a, const clave_llm *llm);
+
+/* What a text begins with, CLAVE_NO_TOKEN for nothing: --bos, else as the model says. */
+int settle_bos(const generate_arguments *a, const clave_llm *llm, int32_t *bos);
 
 /* Of settled arguments. bias: as many as the arguments have. */
 clave_sampler_options sampler_options(const generate_arguments *a, const clave_logit_bias *bias);

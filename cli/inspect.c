@@ -5,6 +5,7 @@
 
 #include "clave_files.h"
 #include "cli/carried.h"
+#include "cli/language.h"
 #include "cli/picture.h"
 #include "cli/tensor_json.h"
 
@@ -442,6 +443,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   clave_program_info info = {.size = sizeof info};
   TRY_STATUS(clave_program_get_info(m->program, &info));
   if (!a->json) {
+    TRY_EXIT(write_language_model(m, g, NULL, out));
     write_program(a, &info, g, out);
     TRY_EXIT(write_forms(m, NULL, out));
     TRY_EXIT(write_carried(m->program, NULL, out));
@@ -460,6 +462,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   emit_array(&j, "methods");
   TRY_EXIT(inspect_methods(a, m, &j, out));
   emit_end_array(&j);
+  TRY_EXIT(write_language_model(m, g, &j, out));
   emit_end_object(&j);
   return EXIT_GOOD;
 }

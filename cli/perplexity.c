@@ -52,9 +52,10 @@ static int score_text(const measure *m, perplexity *sum) {
 }
 
 /* Sizes that fit: a window with its BOS into the context, a stride into the window. */
-static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride, measure *m) {
+static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride, int32_t bos,
+                        measure *m) {
   size_t most = info->max_context;
-  m->n_bos = info->bos != CLAVE_NO_TOKEN;
+  m->n_bos = bos != CLAVE_NO_TOKEN;
   if ((uint64_t)window > most)
     return fail("--window %lld is more than the model's context of %zu tokens", (long long)window,
                 most);
@@ -66,18 +67,18 @@ static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stri
   return fail("--stride %zu leaves out tokens: at most %zu of a window", m->stride, m->window);
 }
 
-static int score_ids(speech *s, const clave_llm_info *info, measure *m, perplexity *out) {
+static int score_ids(speech *s, int32_t bos, measure *m, perplexity *out) {
   m->talk = s->talk;
   m->window_ids = calloc(m->window + 1, sizeof *m->window_ids);
   m->scores = calloc(m->window + 1, sizeof *m->scores);
-  if (m->window_ids && m->n_bos) m->window_ids[0] = (uint32_t)info->bos;
+  if (m->window_ids && m->n_bos) m->window_ids[0] = (uint32_t)bos;
   int result = m->window_ids && m->scores ? score_text(m, out) : fail_memory();
   free(m->window_ids);
   free(m->scores);
   return result;
 }
 
-int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stride,
+int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stride, int32_t bos,
                        perplexity *out) {
   clave_llm_info info = {.size = sizeof info};
   measure m = {0};
@@ -86,7 +87,7 @@ int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stri
   *out = (perplexity){0};
   TRY_STATUS(clave_llm_get_info(s->llm, &info));
   if (!info.tokenizer) return fail("--perplexity needs a tokenizer: --tokenizer T");
-  TRY_EXIT(choose_sizes(&info, window, stride, &m));
+  TRY_EXIT(choose_sizes(&info, window, stride, bos, &m));
   int result = read_file(path, &content);
   clave_status st = result
                         ? NULL
@@ -97,7 +98,7 @@ int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stri
     m.ids = ids.items;
     m.n_ids = ids.count;
     out->n_bytes = content.size;
-    result = score_ids(s, &info, &m, out);
+    result = score_ids(s, bos, &m, out);
     clave_ids_free(&ids);
   }
   text_free(&content);

@@ -40,7 +40,12 @@ clave_status chat_render(const clave_llm *l, const clave_template *t,
   clave_template_inputs in = *inputs;
   if (!in.bos) in.bos = l->bos_text;
   if (!in.eos) in.eos = l->eos_text;
-  return template_render(t, &in, marked, out);
+  text settled = {0};
+  *out = (jinja_output){0};
+  clave_status st = chat_settle_parts(t, &in, &settled);
+  if (!st) st = template_render(t, &in, marked, out);
+  text_free(&settled);
+  return st;
 }
 
 /* ---------------------------------------------------------------- ids */

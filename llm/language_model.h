@@ -40,6 +40,7 @@ typedef struct llm_run_part {
   size_t n, position;    /* where the first one stands */
   const uint32_t *pages; /* (n_pages) */
   size_t n_pages;
+  bool all_logits; /* of all its tokens, not of the last alone, where rows can be chosen */
 } llm_run_part;
 
 enum { LLM_METHODS = 2 };
@@ -50,6 +51,7 @@ enum { LLM_FIRST_TOKENS = 256 };
 typedef struct llm_metadata {
   int64_t max_context; /* 0: not said */
   bool has_bos, has_eos, has_stop_ids, has_sampling;
+  bool says_whether;  /* do_sample is among its keys of sampling */
   int32_t bos, eos;   /* CLAVE_NO_TOKEN: it has none */
   uint32_t *stop_ids; /* in the pool */
   size_t n_stop_ids;
@@ -83,8 +85,9 @@ struct clave_llm {
   char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
   clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
   const char *default_system;
-  clave_sampler_options sampling; /* of the model's authors; info points to it if they say */
-  double load_ms;                 /* program and tokenizer */
+  clave_sampler_options sampling;      /* of the model's authors; info points to it if they say */
+  clave_sampler_options chat_sampling; /* where nothing else is asked for */
+  double load_ms;                      /* program and tokenizer */
 };
 
 /* load.c: whether it ends an answer. */

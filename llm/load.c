@@ -106,6 +106,17 @@ static clave_status token_text(const clave_llm *l, int32_t id, const char *other
   return *out ? NULL : status_no_memory();
 }
 
+/* A chat repeats itself where the likeliest token is always taken. */
+static void choose_chat_sampling(clave_llm *l, const llm_metadata *said) {
+  const clave_sampler_options usual = {.size = sizeof usual,
+                                       .temperature = 0.8F,
+                                       .min_p = 0.05F,
+                                       .repetition_penalty = said->sampling.repetition_penalty};
+  bool says = said->has_sampling && (said->says_whether || said->sampling.temperature > 0);
+  l->chat_sampling = says ? said->sampling : usual;
+  l->info.chat_sampling = &l->chat_sampling;
+}
+
 static clave_status describe(clave_llm *l, const clave_llm_options *o) {
   const char *template_name = o->chat_template;
   clave_program_info program = {.size = sizeof program};
@@ -119,6 +130,7 @@ static clave_status describe(clave_llm *l, const clave_llm_options *o) {
   l->default_system = said.default_system;
   l->sampling = said.sampling;
   if (said.has_sampling) l->info.sampling = &l->sampling;
+  choose_chat_sampling(l, &said);
   TRY(read_context(l, &said));
   TRY(llm_room_find(l));
   TRY(limit_context(l, o->max_context));

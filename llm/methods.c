@@ -242,15 +242,21 @@ typedef struct paged_inputs {
   clave_tensor t[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
 } paged_inputs;
 
-static clave_status make_paged_inputs(const llm_method *m, size_t n_tokens, size_t n_parts,
-                                      size_t most_pages, paged_inputs *in) {
-  int64_t n = (int64_t)n_tokens, parts = (int64_t)n_parts;
+static size_t rows_of(const llm_run_part *p) { return p->all_logits ? p->n : 1; }
+
+static clave_status make_paged_inputs(const llm_method *m, const llm_run_part *parts,
+                                      size_t n_parts, size_t most_pages, paged_inputs *in) {
+  int64_t n = 0, rows = 0;
+  for (size_t i = 0; i < n_parts; i++) {
+    n += (int64_t)parts[i].n;
+    rows += (int64_t)rows_of(&parts[i]);
+  }
   int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_parts, 1), (int64_t)most_pages};
   in->t[0] = clave_tensor_make(m->tokens_type, m->tokens_rank, tokens + 2 - m->tokens_rank, NULL);
   in->t[1] = clave_tensor_make(CLAVE_I64, 1, &n, NULL);
   in->t[2] = clave_tensor_make(CLAVE_I32, 1, &n, NULL);
   in->t[3] = clave_tensor_make(CLAVE_I32, 2, table, NULL);
-  in->t[4] = clave_tensor_make(CLAVE_I64, 1, &parts, NULL);
+  in->t[4] = clave_tensor_make(CLAVE_I64, 1, &rows, NULL);
   for (int i = 0; i < PAGED_INPUTS; i++) {
     size_t count = 1;
     for (int k = 0; k < in->t[i].rank; k++) count *= (size_t)in->t[i].dims[k];
@@ -263,25 +269,23 @@ static clave_status make_paged_inputs(const llm_method *m, size_t n_tokens, size
 static void fill_paged_inputs(const llm_method *m, const llm_run_part *parts, size_t n_parts,
                               const paged_inputs *in) {
   int32_t *table = in->t[3].data;
+  int64_t *rows = in->t[4].data;
   for (size_t i = 0, at = 0; i < n_parts; i++) {
     const llm_run_part *p = &parts[i];
     fill_tokens(m, p, (int32_t)i, at, in->t[0].data, in->t[1].data, in->t[2].data);
     for (size_t k = 0; k < p->n_pages; k++)
       table[i * (size_t)in->t[3].dims[1] + k] = (int32_t)p->pages[k];
     at += p->n;
-    ((int64_t *)in->t[4].data)[i] = (int64_t)at - 1;
+    for (size_t k = rows_of(p); k > 0; k--) *rows++ = (int64_t)(at - k);
   }
 }
 
 clave_status llm_method_run_parts(const llm_method *m, clave_session *session,
                                   const llm_run_part *parts, size_t n_parts, size_t page_rows) {
   paged_inputs in = {0};
-  size_t n = 0, pages = LLM_FIRST_TOKENS / page_rows;
-  for (size_t i = 0; i < n_parts; i++) {
-    n += parts[i].n;
-    pages = rounded_up(parts[i].n_pages, pages);
-  }
-  clave_status st = make_paged_inputs(m, n, n_parts, pages, &in);
+  size_t pages = LLM_FIRST_TOKENS / page_rows;
+  for (size_t i = 0; i < n_parts; i++) pages = rounded_up(parts[i].n_pages, pages);
+  clave_status st = make_paged_inputs(m, parts, n_parts, pages, &in);
   if (!st) fill_paged_inputs(m, parts, n_parts, &in);
   uint32_t n_inputs = m->takes_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
   for (uint32_t i = 0; i < n_inputs && !st; i++)

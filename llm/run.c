@@ -19,7 +19,12 @@ static clave_status run_paged(const llm_method *m, const run_part *parts, size_t
   if (!list) return status_no_memory();
   for (size_t i = 0; i < n; i++) {
     const clave_llm_conversation *c = parts[i].c;
-    list[i] = (llm_run_part){c->ids.items + c->n_run, parts[i].n, c->n_run, c->pages, c->n_pages};
+    list[i] = (llm_run_part){.ids = c->ids.items + c->n_run,
+                             .n = parts[i].n,
+                             .position = c->n_run,
+                             .pages = c->pages,
+                             .n_pages = c->n_pages,
+                             .all_logits = parts[i].all_logits};
   }
   clave_status st =
       llm_method_run_parts(m, parts[0].c->shared->session, list, n, l->info.page_rows);
@@ -59,7 +64,7 @@ clave_status conversation_run_parts(const llm_method *m, const run_part *parts, 
 
 clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) {
-  for (size_t k = i + 1; k < n; k++) back += m->takes_rows ? 1 : parts[k].n;
+  for (size_t k = i + 1; k < n; k++) back += m->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
   return llm_method_logits(m, conversation_session(parts[i].c), back, out);
 }
 
@@ -77,7 +82,7 @@ static const llm_method *choose_parts(clave_llm_conversation *const *cs, size_t 
     clave_llm_conversation *c = cs[i];
     size_t take = smaller(c->ids.count - c->n_run, smaller(c->options.prefill_chunk, left));
     if (c->n_logits == c->ids.count || !take) continue;
-    parts[(*n)++] = (run_part){c, take};
+    parts[(*n)++] = (run_part){.c = c, .n = take};
     total += take;
     left -= take;
   }

@@ -26,15 +26,27 @@ static clave_status run_and_read(const llm_method *m, const run_part *part, size
   return NULL;
 }
 
+enum { MOST_LOGITS = 1 << 24 }; /* of a run, that 64 MB hold as floats */
+
+/* How many of n tokens may run at once: one where logits are of a run's last token alone. */
+static size_t most_at_once(const clave_llm_conversation *c, size_t n) {
+  const clave_llm *l = c->llm;
+  size_t most = c->options.prefill_chunk, rows = MOST_LOGITS / l->info.n_vocab;
+  for (int i = 0; i < l->n_methods; i++) {
+    const llm_method *m = &l->methods[i];
+    if (!m->all_logits && !(m->takes_rows && c->shared)) return 1;
+  }
+  if (most > rows) most = rows ? rows : 1;
+  return n < most ? n : most;
+}
+
 /* Runs ids as far as one method takes them. */
 static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, size_t *taken) {
   const clave_llm *l = c->llm;
-  bool all = true;
-  for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
-  *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
+  *taken = most_at_once(c, n);
   const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
   conversation_lock(c);
-  clave_status st = run_and_read(m, &(run_part){c, *taken}, n, out);
+  clave_status st = run_and_read(m, &(run_part){.c = c, .n = *taken, .all_logits = true}, n, out);
   conversation_unlock(c);
   return st;
 }

@@ -285,6 +285,7 @@ class LLMInfo(Info):
         ("chat_template", C.c_char_p),
         ("sampling", C.POINTER(SamplerOptions)),
         ("page_rows", C.c_uint32),
+        ("chat_sampling", C.POINTER(SamplerOptions)),
     ]
 
 
@@ -486,23 +487,47 @@ def call(name: str, *args: Any) -> None:
 
 
 class Handle:
-    """Owns an object of the library and destroys it with this one. keep: what must outlive it."""
+    """Owns an object of the library and destroys it with this one, or before by `close`. keep: what must outlive it."""
 
     def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Any, ...] = ()) -> None:
-        self.pointer = C.c_void_p()
+        self._pointer: C.c_void_p | None = C.c_void_p()
         self._keep = keep
         self._destroy = getattr(library(), destroy)
-        call(create, *args, C.byref(self.pointer))
+        call(create, *args, C.byref(self._pointer))
+
+    @property
+    def pointer(self) -> C.c_void_p:
+        """Error after `close`."""
+        if self._pointer is None:
+            raise Error("the object is closed, expected one that is open")
+        return self._pointer
+
+    @property
+    def is_closed(self) -> bool:
+        return self._pointer is None
+
+    def close(self) -> None:
+        """Destroys the object now. A second call does nothing."""
+        pointer, self._pointer = self._pointer, None
+        if pointer:
+            self._destroy(pointer)
+        self._keep = ()
 
     def __del__(self) -> None:
-        if getattr(self, "pointer", None):
-            self._destroy(self.pointer)
-            self.pointer = None
+        if getattr(self, "_pointer", None):
+            self.close()
 
 
 class Borrowed:
     """An object of the library that `owner` owns and keeps."""
 
     def __init__(self, pointer: int, owner: Handle) -> None:
-        self.pointer = C.c_void_p(pointer)
+        self._pointer = C.c_void_p(pointer)
         self._owner = owner
+
+    @property
+    def pointer(self) -> C.c_void_p:
+        """Error after its owner was closed."""
+        if self._owner.is_closed:
+            raise Error("the object's owner is closed, expected one that is open")
+        return self._pointer

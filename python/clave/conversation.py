@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clave import _library as L
 from clave.errors import Error
-from clave.sampling import NativeOptions
+from clave.limits import integer, refuse_unknown
+from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 
 if TYPE_CHECKING:
     from clave.language_model import LLM
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
+_MOST = 2**31 - 1
 
 
 def integers(ids: Iterable[Any], of: str) -> list[int]:
@@ -56,6 +58,15 @@ class Answer(str):
         return self
 
 
+def check_limits(max_new_tokens: Any, logprobs: Any) -> tuple[int | None, int | None]:
+    """Both as integers. Error names the one that is no number of tokens."""
+    if max_new_tokens is not None:
+        max_new_tokens = integer("max_new_tokens", max_new_tokens, 1, _MOST, ", or None for no limit")
+    if logprobs is not None:
+        logprobs = integer("logprobs", logprobs, 0, _MOST, ", or None")
+    return max_new_tokens, logprobs
+
+
 class Stream(Iterator[str]):
     """An answer while it is made: an iterator over pieces of its text, whole characters, none of them empty.
 
@@ -69,26 +80,33 @@ class Stream(Iterator[str]):
         logprobs: int | None,
         done: Callable[[Conversation], None] | None = None,
     ) -> None:
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise Error(f"max_new_tokens is {max_new_tokens}, not 1 or more")
         self.ids: list[int] = []
         self.logprobs: list[Token] = []
         self.stop_reason: str | None = None
-        self._conversation, self._left, self._n_top = conversation, max_new_tokens, logprobs
+        self._left, self._n_top = check_limits(max_new_tokens, logprobs)
+        self._conversation = conversation
         self._done = done
-        self._pieces = self._make()
+        self._ended = False
 
     def __next__(self) -> str:
-        return next(self._pieces)
-
-    def _make(self) -> Iterator[str]:
         token = L.LLMToken()
-        while self.stop_reason is None:
-            self._conversation._next(token)
-            if text := self._take(token):
-                yield text
-        if self._done:
-            self._done(self._conversation)
+        while self.stop_reason is None and not self._ended:
+            try:
+                self._conversation._next(token)
+                text = self._take(token)
+            except BaseException:
+                self._ended = True
+                raise
+            if text:
+                return text
+        self._finish()
+        raise StopIteration
+
+    def _finish(self) -> None:
+        done, self._done = self._done, None
+        if done and not self._ended:
+            done(self._conversation)
+        self._ended = True
 
     def _take(self, token: L.LLMToken) -> str:
         """The text of the conversation's next token."""
@@ -136,9 +154,11 @@ class Conversation:
     what is wrong; the conversation then is as it was before.
     """
 
-    def __init__(self, llm: LLM, options: NativeOptions, handle: L.Handle) -> None:
+    def __init__(self, llm: LLM, options: NativeOptions, handle: L.Handle, given: Mapping[str, Any]) -> None:
+        """given: the options that the caller asked for, which leave out how chats sample."""
         self.llm = llm
-        self._options, self._handle = options, handle
+        self._options, self._handle, self._given = options, handle, given
+        self._chats = False
 
     @property
     def ids(self) -> list[int]:
@@ -190,6 +210,7 @@ class Conversation:
         elif not hasattr(prompt, "__len__"):
             raise Error(f"a prompt is a text, ids or messages, not {type(prompt).__name__}")
         elif isinstance(prompt, Mapping) or (len(prompt) and isinstance(prompt[0], Mapping)):
+            self.llm._note_ignored(tools, documents)
             inputs = template_inputs(prompt, tools, documents, True, arguments)
             L.call("clave_llm_prompt_messages", self._handle.pointer, C.byref(inputs))
         else:
@@ -213,11 +234,18 @@ class Conversation:
         self, *, stream: Literal[True], max_new_tokens: int | None = None, logprobs: int | None = None
     ) -> Stream: ...
     def generate(
-        self, *, stream: bool = False, max_new_tokens: int | None = None, logprobs: int | None = None
+        self,
+        *,
+        stream: bool = False,
+        max_new_tokens: int | None = None,
+        logprobs: int | None = None,
+        **unknown: Any,
     ) -> Answer | Stream:
         """What the model writes behind what was prompted, or goes on with: up to its own end, the context's or
         max_new_tokens. stream: as an iterator, which makes a token when it is asked for one. logprobs: of each token,
-        and of so many that were the likeliest."""
+        and of so many that were the likeliest. UnknownOption: options of sampling are those of LLM.conversation."""
+        for name in unknown:
+            raise refuse_unknown(name, ("stream", "max_new_tokens", "logprobs"), ELSEWHERE)
         made = Stream(self, max_new_tokens, logprobs)
         return made if stream else made.answer()
 
@@ -230,7 +258,16 @@ class Conversation:
         logprobs: int | None = None,
         **template: Any,
     ) -> Answer | Stream:
-        """A message, or several, of the chat, and the model's answer: as prompt and generate. A text is the user's."""
+        """A message, or several, of the chat, and the model's answer: as prompt and generate. A text is the user's.
+
+        The conversation samples as chats do from its first message on, where its options do not say how. template: what
+        the chat template sees beside the messages: tools, documents and what else it asks for.
+        """
+        for name in template:
+            if ELSEWHERE.get(name) in ("max_new_tokens", "logprobs", "max_context"):
+                raise refuse_unknown(name, ("stream", "max_new_tokens", "logprobs"), ELSEWHERE)
+        check_limits(max_new_tokens, logprobs)
+        self._sample_as_chats_do()
         if isinstance(message, str):
             message = [{"role": "user", "content": message}]
         self.prompt([message] if isinstance(message, Mapping) else list(message), **template)
@@ -241,9 +278,7 @@ class Conversation:
         """Back to the first `count` ids, which are not run again; gives itself. Random numbers that were drawn stay
         drawn. Error, with nothing changed, names the state that cannot go back: recurrent, or a sliding window whose
         rows are overwritten."""
-        if count < 0:
-            raise Error(f"back to {count} tokens")
-        L.call("clave_llm_rewind", self._handle.pointer, count)
+        L.call("clave_llm_rewind", self._handle.pointer, integer("count", count, 0, _MOST))
         return self
 
     def undo(self, *, question: bool = True) -> Conversation:
@@ -262,7 +297,19 @@ class Conversation:
         handle = L.Handle(
             "clave_llm_fork", "clave_llm_conversation_destroy", self._handle.pointer, keep=(self._handle, self._options)
         )
-        return Conversation(self.llm, self._options, handle)
+        made = Conversation(self.llm, self._options, handle, self._given)
+        made._chats = self._chats
+        return made
+
+    def close(self) -> None:
+        """Frees its memory now; it is of no use afterwards."""
+        self._handle.close()
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Ids, state and messages, in a file that is written whole or not at all."""
@@ -273,11 +320,14 @@ class Conversation:
         L.call("clave_llm_restore", self._handle.pointer, os.fsencode(path))
         return self
 
-    def _begin_again(self, options: NativeOptions) -> Conversation:
-        """As one that was made with options of the same lasting ones."""
-        self.reset()
-        L.call("clave_llm_set_sampler", self._handle.pointer, C.byref(options.sampler))
-        return self
+    def _sample_as_chats_do(self) -> None:
+        """At its first message, which says that it is a chat."""
+        if self._chats:
+            return
+        how = Sampling.of(self._given, self.llm.sampling, self.llm.chat_sampling, "chat")
+        sampler = NativeOptions(how).sampler
+        L.call("clave_llm_set_sampler", self._handle.pointer, C.byref(sampler))
+        self._chats = True
 
     def _next(self, token: L.LLMToken) -> None:
         try:
@@ -288,9 +338,12 @@ class Conversation:
 
     def _raise_own(self) -> None:
         """What the function of logits raised, if it did."""
-        raised, self._options.raised = self._options.raised, None
-        if raised is not None:
-            raise raised from None
+        raised = self._options.take_raised()
+        try:
+            if raised is not None:
+                raise raised from None
+        finally:
+            del raised  # its traceback has this frame
 
     def _token(self, n_top: int) -> Token:
         chosen, top = L.Logprob(), (L.Logprob * n_top)()

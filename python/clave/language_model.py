@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes as C
+import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from clave import _library as L
-from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, template_inputs
+from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, check_limits, template_inputs
 from clave.errors import Error
-from clave.sampling import NativeOptions, Sampling
+from clave.limits import integer, refuse_unknown
+from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 from clave.session import Device
 from clave.tokenizer import Tokenizer
 
 DEFAULT_NEW_TOKENS = 256
+_log = logging.getLogger("clave")
 
 
 class LLM:
@@ -29,6 +32,8 @@ class LLM:
         llm = clave.LLM("model.clv")
         for piece in llm.generate("Once upon a time", stream=True, temperature=0.8):
             print(piece, end="")
+        with clave.LLM("model.clv") as other:
+            print(other.chat("Who is there?"))
     """
 
     def __init__(
@@ -39,9 +44,12 @@ class LLM:
         tokenizer: str | os.PathLike[str] | None = None,
         chat_template: str | os.PathLike[str] | None = None,
         max_context: int | None = None,
+        **unknown: Any,
     ) -> None:
-        if max_context is not None and not 0 < max_context < 2**32:
-            raise Error(f"max_context is {max_context}, not a number of tokens")
+        for name in unknown:
+            raise refuse_unknown(name, ("device", "tokenizer", "chat_template", "max_context"), ELSEWHERE)
+        if max_context is not None:
+            max_context = integer("max_context", max_context, 1, 2**32 - 1, ", or None")
         self.device = device if isinstance(device, Device) else Device(device)
         options = L.LLMOptions(
             tokenizer=None if tokenizer is None else os.fsencode(tokenizer),
@@ -64,40 +72,69 @@ class LLM:
         """The name of a built-in template, or a Jinja text; None: not a chat model."""
         self.sampling: Sampling | None = Sampling.of_native(info.sampling.contents) if info.sampling else None
         """How its authors sample, which sampling="model" asks for; None: the program does not say."""
+        self.chat_sampling: Sampling = Sampling.of_native(info.chat_sampling.contents)
+        """How chats sample, where nothing else is asked for: as its authors do, else at temperature 0.8 with min_p
+        0.05."""
         self.page_rows: int = info.page_rows
         """Tokens of a page of the memory that conversations share; 0: each has its own."""
-        self._lock, self._idle = threading.Lock(), dict[Any, Conversation]()
+        self._noted = set[str]()
+        self._lock, self._idle = threading.Lock(), dict[Any, tuple[L.Handle, NativeOptions]]()
         self.tokenizer: Tokenizer | None = Tokenizer.borrowed(info.tokenizer, self._handle) if info.tokenizer else None
         """None: a model of ids only."""
 
+    def close(self) -> None:
+        """Frees the model; a second call does nothing. Conversations that are still there keep its weights until they
+        are closed or go. Whatever else uses it or its tokenizer afterwards is an Error."""
+        with self._lock:
+            self._idle.clear()
+        self._handle.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def conversation(self, **options: Any) -> Conversation:
         """A text that is made in steps. options: those of clave.Sampling."""
-        return self._conversation(NativeOptions(Sampling.of(options, self.sampling)))
+        return self._conversation(NativeOptions(self._sampling(options, "greedy")), options)
 
-    def _conversation(self, native: NativeOptions) -> Conversation:
+    def _sampling(self, options: Mapping[str, Any], default: str) -> Sampling:
+        return Sampling.of(options, self.sampling, self.chat_sampling, default)
+
+    def _conversation(self, native: NativeOptions, given: Mapping[str, Any]) -> Conversation:
         made = ("clave_llm_conversation_create", "clave_llm_conversation_destroy", self._handle.pointer)
         handle = L.Handle(*made, C.byref(native.struct), keep=(self._handle, native))
-        return Conversation(self, native, handle)
+        return Conversation(self, native, handle, given)
 
-    def _take(self, native: NativeOptions) -> Conversation:
-        """One for an answer: the last that gave one, if it may be used again."""
+    def _take(self, native: NativeOptions, given: Mapping[str, Any]) -> Conversation:
+        """One for an answer: with the state of the last that gave one, if it may be used again."""
         with self._lock:
-            idle = self._idle.pop(native.lasting, None)
+            handle, options = self._idle.pop(native.lasting, (None, native))
             self._idle.clear()  # one at most keeps its memory
-        return idle._begin_again(native) if idle else self._conversation(native)
+        if handle is None:
+            return self._conversation(native, given)
+        L.call("clave_llm_reset", handle.pointer)
+        L.call("clave_llm_set_sampler", handle.pointer, C.byref(native.sampler))
+        return Conversation(self, options, handle, given)
 
     def _answer(
-        self, prompt: Prompt, options: dict[str, Any], stream: bool, how: tuple[Any, Any], template: dict[str, Any]
-    ) -> Answer | Stream:
-        native = NativeOptions(Sampling.of(options, self.sampling))
+        self,
+        prompt: Prompt,
+        options: dict[str, Any],
+        limits: tuple[Any, Any],
+        template: dict[str, Any] | None = None,
+    ) -> Stream:
+        """template: what the chat template sees beside messages; None: the prompt is no chat."""
+        native = NativeOptions(self._sampling(options, "greedy" if template is None else "chat"))
+        check_limits(*limits)
 
         def give_back(talk: Conversation) -> None:
             with self._lock:
-                if native.lasting is not None and not self._idle:
-                    self._idle[native.lasting] = talk
+                if native.lasting is not None and not self._idle and not self._handle.is_closed:
+                    self._idle[native.lasting] = talk._handle, talk._options
 
-        made = Stream(self._take(native).prompt(prompt, **template), *how, give_back)
-        return made if stream else made.answer()
+        return Stream(self._take(native, options).prompt(prompt, **(template or {})), *limits, give_back)
 
     @overload
     def generate(
@@ -134,7 +171,8 @@ class LLM:
         max_new_tokens: None for no limit but the context. logprobs: of each token, and of so many likeliest ones.
         options: those of clave.Sampling.
         """
-        return self._answer(prompt, options, stream, (max_new_tokens, logprobs), {})
+        made = self._answer(prompt, options, (max_new_tokens, logprobs))
+        return made if stream else made.answer()
 
     def generate_each(
         self,
@@ -146,8 +184,10 @@ class LLM:
     ) -> list[Answer]:
         """What the model writes behind each of several prompts, as generate has it, all with the same options: where
         their state may lie in pages (docs/kv_cache.md), the model runs over all of them at once."""
-        streams = [Stream(self.conversation(**options).prompt(prompt), max_new_tokens, logprobs) for prompt in prompts]
-        return answer_each(streams)
+        native = NativeOptions(self._sampling(options, "greedy"))
+        check_limits(max_new_tokens, logprobs)
+        talks = [self._conversation(native, options).prompt(prompt) for prompt in _listed(prompts)]
+        return answer_each([Stream(talk, max_new_tokens, logprobs) for talk in talks])
 
     def chat(
         self,
@@ -161,14 +201,33 @@ class LLM:
         template_arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Answer | Stream:
-        """The answer to messages, or to a text of the user's: as generate, up to the model's own end.
+        """The answer to messages, or to a text of the user's: as generate, up to the model's own end, sampled as
+        chat_sampling says where the options do not.
 
-        tools, documents, template_arguments: what the chat template sees beside the messages.
+        tools, documents, template_arguments: what the chat template sees beside the messages. A template that ignores
+        tools or documents is a warning of the logger "clave".
         """
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
         template = {"tools": tools, "documents": documents, **(template_arguments or {})}
-        return self._answer(list(messages), options, stream, (max_new_tokens, logprobs), template)
+        made = self._answer(_messages(messages), options, (max_new_tokens, logprobs), template)
+        return made if stream else made.answer()
+
+    def chat_each(
+        self,
+        chats: Sequence[str | Sequence[Message]],
+        *,
+        max_new_tokens: int | None = None,
+        logprobs: int | None = None,
+        tools: Sequence[Any] | None = None,
+        documents: Sequence[Any] | None = None,
+        template_arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> list[Answer]:
+        """The answer to each of several chats, as `chat` has it, made together as generate_each makes them."""
+        native = NativeOptions(self._sampling(options, "chat"))
+        check_limits(max_new_tokens, logprobs)
+        template = {"tools": tools, "documents": documents, **(template_arguments or {})}
+        talks = [self._conversation(native, options).prompt(_messages(c), **template) for c in _listed(chats)]
+        return answer_each([Stream(talk, max_new_tokens, logprobs) for talk in talks])
 
     @overload
     def apply_chat_template(
@@ -207,6 +266,7 @@ class LLM:
 
         Error: what the template raises, or what of it cannot be read, with line and column.
         """
+        self._note_ignored(tools, documents)
         inputs = template_inputs(messages, tools, documents, add_generation_prompt, arguments)
         if tokenize:
             ids = L.Ids()
@@ -214,8 +274,45 @@ class LLM:
             found = ids.items[: ids.count]
             L.library().clave_ids_free(C.byref(ids))
             return found
+        return self._render(inputs)
+
+    def _render(self, inputs: L.TemplateInputs) -> str:
         text, size = C.c_void_p(), C.c_size_t()
         L.call("clave_llm_render", self._handle.pointer, C.byref(inputs), C.byref(text), C.byref(size))
         rendered = C.string_at(text, size.value).decode()
         L.library().clave_text_free(text)
         return rendered
+
+    def _note_ignored(self, tools: Any, documents: Any) -> None:
+        """A warning, once, where the chat template writes the same with what it is given as without."""
+        for name, given in (("tools", tools), ("documents", documents)):
+            if not given or name in self._noted:
+                continue
+            self._noted.add(name)
+            with_it, without = (
+                template_inputs([{"role": "user", "content": "?"}], *pair, True, {})
+                for pair in (
+                    (tools if name == "tools" else None, documents if name == "documents" else None),
+                    (None, None),
+                )
+            )
+            try:
+                same = self._render(with_it) == self._render(without)
+            except Error:
+                continue  # it wants other messages, or the call that follows says what is wrong
+            if same:
+                _log.warning("the chat template ignores %s: the model does not see them", name)
+
+
+def _messages(messages: str | Sequence[Message]) -> Any:
+    """A text is the user's message."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return messages if isinstance(messages, Mapping) or not isinstance(messages, Iterable) else list(messages)
+
+
+def _listed(prompts: Any) -> list[Any]:
+    """Several prompts; a text is one, and would be taken letter by letter."""
+    if isinstance(prompts, str | bytes | Mapping) or not isinstance(prompts, Iterable):
+        raise Error(f"prompts: expected a list of prompts, got {prompts!r}"[:200])
+    return list(prompts)

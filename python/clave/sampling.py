@@ -4,33 +4,77 @@ from __future__ import annotations
 
 import ctypes as C
 import dataclasses
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from clave import _library as L
 from clave.errors import Error
+from clave.limits import integer, number, refuse_unknown, switch
 
 Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 
 
+# The likeliest token, as the model's authors sample, and as chats do.
+_WAYS = ("greedy", "model", "chat")
+# What other libraries and programs call our options.
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("max_tokens", "max_length", "max_completion_tokens", "n_predict", "num_predict"), "max_new_tokens"
+    ),
+    **dict.fromkeys(("num_ctx", "n_ctx", "context_length", "max_seq_len", "max_model_len", "ctx_size"), "max_context"),
+    **dict.fromkeys(("repeat_penalty", "rep_penalty", "repetition"), "repetition_penalty"),
+    **dict.fromkeys(("repeat_last_n", "last_n_tokens_size"), "penalty_window"),
+    **dict.fromkeys(("stop_sequences", "stop_strings", "stop_words", "stop_texts", "stops"), "stop"),
+    **dict.fromkeys(("temp", "temperatures"), "temperature"),
+    **dict.fromkeys(("ignore_eos", "ignore_stop"), "ignore_stop_ids"),
+    **dict.fromkeys(("n_batch", "batch_size", "num_batch"), "prefill_chunk"),
+    **dict.fromkeys(("logits_processor", "logit_processor", "logits_processors"), "logits"),
+    **dict.fromkeys(("top_logprobs", "n_probs"), "logprobs"),
+    **dict.fromkeys(("random_seed", "sampling_seed"), "seed"),
+    **dict.fromkeys(("do_sample", "sampler"), "sampling"),
+    "streaming": "stream",
+    "functions": "tools",
+    "chat_template_kwargs": "template_arguments",
+}
+# Arguments of the methods that take these options, which a misspelt option may mean.
+_ARGUMENTS = ("sampling", "stream", "max_new_tokens", "logprobs", "tools", "documents", "template_arguments")
+_INTEGERS = {"top_k": 32, "penalty_window": 32, "prefill_chunk": 32, "seed": 64}  # bits
+_LARGEST = float(np.finfo(np.float32).max)
+_NUMBERS = {
+    "temperature": (0, _LARGEST),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0, _LARGEST),
+    "presence_penalty": (-_LARGEST, _LARGEST),
+    "frequency_penalty": (-_LARGEST, _LARGEST),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Options of LLM.generate, LLM.chat and LLM.conversation, by name; without any the likeliest token is taken.
-    Those methods also take sampling="model": as the model's authors sample (LLM.sampling), but for what else is given.
+    """Options of LLM.generate, LLM.chat and LLM.conversation, by name. Those methods also take `sampling`:
 
-    temperature: divides the logits; 0: the largest. top_k: only the k largest; top_p: then the fewest with that
-    probability together; min_p: then those at least this times as likely as the likeliest; 0: all. repetition_penalty,
-    presence_penalty, frequency_penalty: of tokens among the last penalty_window (0: all). logit_bias: added, by id
-    (-inf: never). seed: equal ones give equal tokens.
+    "greedy": the likeliest token; "model": as the model's authors sample (LLM.sampling), "chat": as chats do
+    (LLM.chat_sampling). The other options change either. Not given: "chat" in LLM.chat, LLM.chat_each and
+    Conversation.send, else "greedy".
 
-    stop: texts that end an answer and are no part of it. ignore_stop_ids: the model's own end is none.
+    temperature: divides the logits, 0 or more; 0: the largest logit is chosen. top_k: only the k largest, an integer;
+    top_p: then the fewest with that probability together, 0 to 1; min_p: then those at least this times as likely as
+    the likeliest, 0 to 1; 0: all. repetition_penalty (0 or more), presence_penalty, frequency_penalty: of tokens among
+    the last penalty_window (0: all). logit_bias: added, by id (-inf: never). seed: an integer of 64 bits; equal ones
+    give equal tokens.
+
+    stop: a text, or several, that end an answer and are no part of it. ignore_stop_ids: the model's own end is none.
     prefill_chunk: tokens of a prompt that run at once; 0: 512.
 
     logits: a function of a copy of the logits, float32 (n_vocab), and of all ids so far, called before each choice;
     it changes the array (-inf: not that token) or returns another; what it raises ends the answer and is raised.
+
+    Error names an option whose value is none of these: an integer is an int, or a float without a fraction.
     """
 
     temperature: float = 0.0
@@ -48,51 +92,73 @@ class Sampling:
     prefill_chunk: int = 0
     logits: Change | None = None
 
+    def __post_init__(self) -> None:
+        settle = functools.partial(object.__setattr__, self)
+        for name, bits in _INTEGERS.items():
+            settle(name, integer(name, getattr(self, name), 0, 2**bits - 1))
+        for name, (low, high) in _NUMBERS.items():
+            settle(name, number(name, getattr(self, name), low, high))
+        settle("ignore_stop_ids", switch("ignore_stop_ids", self.ignore_stop_ids))
+        settle("logit_bias", _biases(self.logit_bias))
+        settle("stop", _stops(self.stop))
+        if self.logits is not None and not callable(self.logits):
+            raise Error(f"logits: expected a function of logits and ids, or None, got {self.logits!r}"[:200])
+
     @classmethod
-    def of(cls, options: dict[str, Any], model: Sampling | None = None) -> Sampling:
-        """TypeError names an option that there is not, and the nearest. model: how its authors sample."""
-        names = ["sampling", *(f.name for f in dataclasses.fields(cls))]
+    def of(
+        cls,
+        options: Mapping[str, Any],
+        model: Sampling | None = None,
+        chat: Sampling | None = None,
+        default: str = "greedy",
+    ) -> Sampling:
+        """UnknownOption names an option that there is not, and the nearest. model, chat: how its authors sample, and
+        how chats do. default: which way is meant where `sampling` is not given."""
         for name in options:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                raise TypeError(f"no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            if name not in ("sampling", *_FIELDS):
+                raise refuse_unknown(name, (*_ARGUMENTS, *_FIELDS), ELSEWHERE)
         given = dict(options)
-        how = given.pop("sampling", "greedy")
-        if how not in ("greedy", "model"):
-            raise Error(f"sampling={how!r}, expected greedy or model")
+        how = given.pop("sampling", None)
+        how = default if how is None else how
+        if not isinstance(how, str) or how not in _WAYS:
+            raise Error(f"sampling: expected {', '.join(_WAYS)}, got {how!r}")
         if how == "model" and model is None:
             raise Error("the program does not say how to sample; temperature and the other options do")
-        return dataclasses.replace(model, **given) if how == "model" and model else cls(**given)
+        base = {"greedy": None, "model": model, "chat": chat}[how]
+        return dataclasses.replace(base, **given) if base else cls(**given)
 
     @classmethod
     def of_native(cls, s: L.SamplerOptions) -> Sampling:
-        """Of the library's own structure: temperature, top_k, top_p, min_p and repetition_penalty."""
-        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-        return cls(**{n: getattr(s, n) for n in names})
+        """Of the library's own structure: temperature, top_k, top_p, min_p and repetition_penalty, as they were
+        written: 0.8, not the nearest float's 0.800000011920929."""
+        names = ("temperature", "top_p", "min_p", "repetition_penalty")
+        return cls(top_k=s.top_k, **{n: float(str(np.float32(getattr(s, n)))) for n in names})
 
 
-_SIZES = {"top_k": 32, "penalty_window": 32, "prefill_chunk": 32, "seed": 64}  # bits
+_FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
+
+
+class _Raised:
+    """What the function of logits raised. Apart from NativeOptions, which the C callback is not to hold."""
+
+    error: BaseException | None = None
 
 
 class NativeOptions:
-    """clave_llm_conversation_options, and what it points to. raised: what the function of logits raised.
+    """clave_llm_conversation_options, and what it points to.
 
     lasting: what of them a conversation cannot change; equal ones may take turns in one. None: it has a function.
     """
 
     def __init__(self, s: Sampling) -> None:
-        for name, bits in _SIZES.items():
-            if not 0 <= getattr(s, name) < 2**bits:
-                raise Error(f"{name} is {getattr(s, name)}, not in [0, 2**{bits})")
-        self.raised: BaseException | None = None
-        self._bias = (L.LogitBias * len(s.logit_bias))(*_biases(s.logit_bias))
-        names = ("repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_window")
-        how = {n: getattr(s, n) for n in (*names, "temperature", "top_k", "top_p", "min_p", "seed")}
+        self._raised = _Raised()
+        self._bias = (L.LogitBias * len(s.logit_bias))(*(L.LogitBias(i, b) for i, b in s.logit_bias.items()))
+        how = {n: getattr(s, n) for n in (*_NUMBERS, "penalty_window", "top_k", "seed")}
         self.sampler = L.SamplerOptions(bias=self._bias, n_bias=len(self._bias), **how)
-        stops = [s.stop] if isinstance(s.stop, str) else list(s.stop)
+        stops = [t.encode("utf-8", "surrogatepass") for t in s.stop]
         self.lasting = None if s.logits else (tuple(stops), s.ignore_stop_ids, s.prefill_chunk)
-        self._stops = (C.c_char_p * len(stops))(*(_stop(t) for t in stops))
-        self._change = L.LOGITS_FN(self._changer(s.logits)) if s.logits else L.LOGITS_FN()
+        self._stops = (C.c_char_p * len(stops))(*stops)
+        self._change = L.LOGITS_FN(_changer(s.logits, self._raised)) if s.logits else L.LOGITS_FN()
         self.struct = L.ConversationOptions(
             sampler=C.pointer(self.sampler),
             stop=self._stops,
@@ -102,28 +168,45 @@ class NativeOptions:
             change_logits=self._change,
         )
 
-    def _changer(self, change: Change) -> Callable[..., bool]:
-        def called(ctx: Any, logits: Any, count: int, ids: Any, n_ids: int) -> bool:
-            try:
-                array = np.ctypeslib.as_array(logits, (count,))
-                changed = change(array, ids[:n_ids])
-                if changed is not None and changed is not array:
-                    array[:] = changed
-            except BaseException as e:
-                self.raised = e
-            return self.raised is None
-
-        return called
+    def take_raised(self) -> BaseException | None:
+        """What the function of logits raised, once."""
+        raised, self._raised.error = self._raised.error, None
+        return raised
 
 
-def _biases(by_id: Mapping[int, float]) -> list[L.LogitBias]:
-    for i in by_id:
-        if not 0 <= i < 2**32:
-            raise Error(f"logit_bias has id {i}, not in [0, 2**32)")
-    return [L.LogitBias(i, b) for i, b in by_id.items()]
+def _changer(change: Change, raised: _Raised) -> Callable[..., bool]:
+    def called(ctx: Any, logits: Any, count: int, ids: Any, n_ids: int) -> bool:
+        try:
+            array = np.ctypeslib.as_array(logits, (count,))
+            changed = change(array, ids[:n_ids])
+            if changed is not None and changed is not array:
+                array[:] = changed
+        except BaseException as e:
+            raised.error = e
+        return raised.error is None
+
+    return called
 
 
-def _stop(text: str) -> bytes:
-    if "\0" in text:
-        raise Error(f"stop text {text!r} holds a NUL")
-    return text.encode("utf-8", "surrogatepass")
+def _biases(by_id: Any) -> dict[int, float]:
+    if not isinstance(by_id, Mapping):
+        raise Error(f"logit_bias: expected numbers by id, got {by_id!r}"[:200])
+    return {integer("an id of logit_bias", i, 0, 2**32 - 1): _bias(b) for i, b in by_id.items()}
+
+
+def _bias(bias: Any) -> float:
+    """-inf: never."""
+    return -math.inf if bias == -math.inf else number("logit_bias", bias, -_LARGEST, _LARGEST)
+
+
+def _stops(stop: Any) -> tuple[str, ...]:
+    texts = (stop,) if isinstance(stop, str) else stop
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping | bytes):
+        raise Error(f"stop: expected a text, or a list of texts, got {stop!r}"[:200])
+    found = tuple(texts)
+    for text in found:
+        if not isinstance(text, str):
+            raise Error(f"stop: expected a text, or a list of texts, got {text!r} among them"[:200])
+        if "\0" in text:
+            raise Error(f"stop text {text!r} holds a NUL")
+    return found

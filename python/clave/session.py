@@ -110,6 +110,12 @@ _PRECISIONS = ("strict", "fast", None)
 _WARM_UPS = ("wait", "background")  # clave_warm_up
 
 
+class _Raised:
+    """What an observer raised."""
+
+    error: BaseException | None = None
+
+
 class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
@@ -164,7 +170,7 @@ class Session:
         options = C.byref(L.SessionOptions(size=size, seed=seed, **how))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
-        self._observer, self._raised = L.OBSERVE_FN(), None
+        self._observer, self._raised = L.OBSERVE_FN(), _Raised()
 
     def _take_weights(self) -> None:
         self.program.own_weights()
@@ -225,26 +231,41 @@ class Session:
     def observe(self, see: Callable[[int, np.ndarray], None] | None) -> None:
         """Has see(node, value) called after each node of a run, by number (see placement), for each tensor that it
         wrote; what it raises ends the run. None: no more. Nodes that are fused into others write nothing."""
+        raised = self._raised  # the callback holds no reference to the session, which holds the callback
 
         def called(ctx: Any, node: int, slot: int, value: Any) -> bool:
             try:
                 see(node, _tensors.to_numpy(value.contents))  # type: ignore[misc]
             except BaseException as e:
-                self._raised = e
-            return self._raised is None
+                raised.error = e
+            return raised.error is None
 
         self._observer = L.OBSERVE_FN(called) if see else L.OBSERVE_FN()
         L.call("clave_session_observe", self._handle.pointer, self._observer, None)
 
     def _run(self, method: bytes) -> None:
-        self._raised: BaseException | None = None
+        self._raised.error = None
         try:
             L.call("clave_session_run", self._handle.pointer, method)
         except Error:
-            if self._raised is None:
+            if self._raised.error is None:
                 raise
-        if self._raised is not None:
-            raise self._raised
+        raised, self._raised.error = self._raised.error, None
+        try:
+            if raised is not None:
+                raise raised
+        finally:
+            del raised  # its traceback has this frame
+
+    def close(self) -> None:
+        """Frees its memory and state now; a second call does nothing, any other is an Error. `with` calls it."""
+        self._handle.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def reset(self) -> None:
         """State back to its initial value, random numbers to their first."""

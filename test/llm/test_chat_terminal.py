@@ -63,9 +63,9 @@ def chat(build, folder):
     return Chat(build, folder, "-n", 3)
 
 
-def answers(llm, *messages, system=None, n=3):
+def answers(llm, *messages, system=None, n=3, **how):
     """The chat of these messages with the answers that clave.LLM gives, and its ids."""
-    talk, first = llm.conversation(), [{"role": "system", "content": system}] if system else []
+    talk, first = llm.conversation(**how), [{"role": "system", "content": system}] if system else []
     for m in messages:
         talk.send([*first, {"role": "user", "content": m}], max_new_tokens=n)
         first = []
@@ -122,12 +122,14 @@ def test_a_paste_is_one_message(chat, llm):
     chat.close()
 
 
-def test_commands(chat, llm):
+def test_commands(build, folder, llm):
+    greedy = {"sampling": "greedy"}
+    chat = Chat(build, folder, "-n", 3, "--sampling", "greedy")
     chat.ask("/help")
     assert "/regen" in chat.seen and "Ctrl-D the chat" in chat.seen
     chat.ask("hi")
     chat.ask("so")
-    one = answers(llm, "hi")
+    one = answers(llm, "hi", **greedy)
     chat.ask("/undo")
     assert chat.messages(llm) == one
     chat.ask("/regen")
@@ -136,11 +138,11 @@ def test_commands(chat, llm):
     chat.ask("/system Be brief.")
     assert chat.messages(llm) == []
     chat.ask("hi")
-    assert chat.messages(llm) == answers(llm, "hi", system="Be brief.")
+    assert chat.messages(llm) == answers(llm, "hi", system="Be brief.", **greedy)
     chat.ask("/set temperature=3")
     chat.ask("/regen")
     assert chat.messages(llm)[:2] == [("s", "Be brief."), ("u", "hi")]
-    assert chat.messages(llm) != answers(llm, "hi", system="Be brief.")
+    assert chat.messages(llm) != answers(llm, "hi", system="Be brief.", **greedy)
     chat.ask("/set")
     assert "temperature=3 top-k=0" in chat.seen
     chat.ask("/set temperature=0")

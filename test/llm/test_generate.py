@@ -302,7 +302,7 @@ def test_ctrl_c_on_a_terminal(build, folder):
 
 
 def test_chat_without_a_terminal(clave):
-    args = ("m.clv", "--chat", "--max-new-tokens", 5)
+    args = ("m.clv", "--chat", "--sampling", "greedy", "--max-new-tokens", 5)
     piped, given = clave(*args, input=b"hi"), clave(*args, "-p", "hi")
     assert piped.returncode == 0 and piped.stdout == given.stdout
     ids = list(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
@@ -311,7 +311,7 @@ def test_chat_without_a_terminal(clave):
 
 
 def test_chat_templates_by_name(clave):
-    args = ("m.clv", "--chat", "--prompt", "hi", "--max-new-tokens", 5, "--chat-template")
+    args = ("m.clv", "--chat", "--prompt", "hi", "--temperature", 0, "-n", 5, "--chat-template")
     ids = list(b"<|user|>\nhi<|end|>\n<|assistant|>\n")
     assert clave(*args, "phi3").stdout.decode() == decode(_models.reference(ids, 5))
     refused(clave(*args, "vicuna"), 1, "chat template 'vicuna' is not known; known: llama3.1, llama3, chatml, gemma")

@@ -159,7 +159,14 @@ $(BUILD)/wheel/clave: $(CLI_OBJ) $(BUILD)/wheel/libclave.so
 	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -lpthread -ldl -lm
 $(BUILD)/wheel/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/wheel/libclave.so
 	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -lpthread
-wheel-files: $(addprefix $(BUILD)/wheel/,libclave.so libclave_delegate.so clave)
+# What `clave compile` links with: without debugging information, and with the libraries that language models need.
+$(BUILD)/wheel/%.a: $(BUILD)/%.a
+	@mkdir -p $(@D)
+	$(CROSS)objcopy --strip-debug $< $@
+$(addprefix $(BUILD)/wheel/,libpcre2-8.a libutf8proc.a):
+	@mkdir -p $(@D)
+	$(CROSS)objcopy --strip-debug $$($(CC) -print-file-name=$(@F)) $@
+wheel-files: $(addprefix $(BUILD)/wheel/,libclave.so libclave_delegate.so clave libclave.a libclave_main.a libpcre2-8.a libutf8proc.a)
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 NAMES = ("disc", "ring", "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame")
+HELD_OUT = 1  # the seed of the pictures that nothing is trained on
 SIDE, FINE = 32, 3  # pixels of a side; samples of a pixel's side
 
 

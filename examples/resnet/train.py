@@ -8,9 +8,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from model import WEIGHTS, ResNet20, normalise
-from shapes import dataset
-
-HELD_OUT = 1  # the seed of the pictures that tests and export.py use
+from shapes import HELD_OUT, dataset
 
 
 def pictures(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

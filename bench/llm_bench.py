@@ -10,7 +10,6 @@ import sys
 from process import seconds, tool
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
 TINYLM = ROOT / "examples/tinylm/tinylm.clv"
 NEW_TOKENS = 200
 
@@ -18,14 +17,13 @@ NEW_TOKENS = 200
 def export_stories(path):
     """The program of transformers' Llama with the weights of stories260K, and that Llama itself, apart from it."""
     sys.path.insert(0, str(ROOT / "examples/llama"))
-    from export_llama import export, load_stories
+    from export_llama import export, find, load_stories
 
-    folder = DATA / "stories260K"
-    program = export(load_stories(folder), 512)
-    program.set_tokenizer(folder / "tok512.model")
+    program = export(load_stories(), 512)
+    program.set_tokenizer(find("stories260K", "tok512.model"))
     path.parent.mkdir(parents=True, exist_ok=True)
     program.save(path)
-    return load_stories(folder).eval()
+    return load_stories().eval()
 
 
 def generate(args, program, device, n=NEW_TOKENS):

@@ -18,7 +18,6 @@ from plot import document, text
 from process import write_section
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-STORIES = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data") / "stories260K"
 PAGE, PLOT = ROOT / "docs/llm.md", ROOT / "docs/quantisation.svg"
 FORMS = ("int8", "int8:32", "int6:32", "int5:32", "int4:32", "int4:64", "int4:128", "int4:32:zeros")
 PT2E = {"pt2e, weights": "none", "pt2e, inputs too": "inputs", "pt2e, all": "all"}  # activations that are rounded
@@ -27,10 +26,11 @@ WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, *PT2E)
 
 def stories(folder):
     """The folder's model, and a text: the story that its authors publish. None: the data are not there."""
-    if not STORIES.exists():
+    data = os.environ.get("CLAVE_TEST_DATA")
+    if not data:
         return None
-    runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"](STORIES).save_pretrained(folder)
-    (folder / "tokenizer.model").write_bytes((STORIES / "tok512.model").read_bytes())
+    runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"]().save_pretrained(folder)
+    (folder / "tokenizer.model").write_bytes(pathlib.Path(data, "stories260K/tok512.model").read_bytes())
     (folder / "tokenizer_config.json").write_text('{"bos_token": "<s>", "add_bos_token": true}')
     return runpy.run_path(str(ROOT / "test/examples/test_examples.py"))["published_story"]()
 

@@ -126,9 +126,29 @@ static clave_status ask_compiler(const build *b, const char *question, text *ans
   return st ? st : text_status(answer);
 }
 
-/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
+/* Sets *out to lib<name>.a if it is stored beside the runtime, as in a Python wheel, else to NULL.
+ */
+static clave_status find_beside_runtime(const build *b, const char *name, char **out) {
+  const char *runtime = b->k->archives[1], *slash = runtime ? strrchr(runtime, '/') : NULL;
+  text t = {0};
+  *out = NULL;
+  if (!slash) return NULL;
+  text_printf(&t, "%.*s/lib%s.a", (int)(slash - runtime), runtime, name);
+  clave_status st = text_status(&t);
+  if (!st && file_exists(t.data)) {
+    *out = t.data;
+    return NULL;
+  }
+  text_free(&t);
+  return st;
+}
+
+/* A library that language models need: the static one beside the runtime, else the compiler's, else
+ * "-lNAME". */
 static clave_status find_library(const build *b, const char *name, char **out) {
   text asked = {0}, found = {0};
+  TRY(find_beside_runtime(b, name, out));
+  if (*out) return NULL;
   text_printf(&asked, "-print-file-name=lib%s.a", name);
   clave_status st = text_status(&asked);
   if (!st) st = ask_compiler(b, asked.data, &found);

@@ -1,68 +1,140 @@
-"""Build hook: writes clave/_generated from the checkout's schema, and makes the library and the tool of the wheel.
+"""Build hook: writes clave/_generated from the sources of clave, and builds the library and the tool of the package.
 
-CLAVE_WHEEL=pure: a wheel without them, for where libclave.so is installed by itself.
+The sources are the repository above this folder; a source archive (sdist) has a copy of them in sources/. An editable
+install uses the build folder of the repository.
+CLAVE_WHEEL=pure: a package without library and tool, for machines where libclave.so is installed by itself.
 """
 
 import os
 import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
-CHECKOUT = HERE.parent
-MADE = CHECKOUT / "build" / "wheel"
+SCHEMA = "serialize/schema.fbs"
+SOURCES = next((f for f in (HERE / "sources", HERE.parent) if (f / SCHEMA).exists()), None)
 FILES = ("libclave.so", "libclave_delegate.so", "clave")
+# What `clave compile` links executables with that carry the runtime. Language models need the last two.
+ARCHIVES = ("libclave.a", "libclave_main.a", "libpcre2-8.a", "libutf8proc.a")
 HEADERS = ("delegate/clave_delegate.h", "include/clave.h")
-# Their licences want to be with what they are linked into: as Debian installs them.
+# Licences of the libraries that are linked statically, as Debian installs them.
 LINKED = ("libpcre2-dev", "libutf8proc-dev", "libedit-dev", "libbsd-dev", "libncurses-dev")
 IS_PURE = os.environ.get("CLAVE_WHEEL") == "pure"
 
+# What a source archive needs of the repository to build a wheel.
+ROOMS = "api backend base cli compile delegate include interp json jinja kernels_cl llm ops serialize tokenizer"
+SINGLE = ("LICENSE", "Makefile", "README.md")
+SUFFIXES = {".c", ".cc", ".cl", ".fbs", ".h", ".py", ".sh", ".tsv"}
 
-def make_library() -> None:
-    """build/wheel, by make."""
-    command = ["make", "--no-print-directory", "-s", f"-j{os.cpu_count()}", "BUILD=build", "wheel-files"]
+# Debian packages by the header that shows whether they are installed.
+NEEDED = {
+    "CL/cl.h": "opencl-c-headers",
+    "clblast_c.h": "libclblast-dev",
+    "pcre2.h": "libpcre2-dev",
+    "utf8proc.h": "libutf8proc-dev",
+    "xxhash.h": "libxxhash-dev",
+}
+OTHERWISE = "; CLAVE_WHEEL=pure installs the package without the library"
+
+
+def probe(compiler: list[str]) -> set[str] | None:
+    """The headers of NEEDED that the compiler lacks; None: it does not run."""
+    lines = ["#define PCRE2_CODE_UNIT_WIDTH 8", "#ifndef __has_include", "#error too old", "#endif"]
+    for header in NEEDED:
+        lines += [f"#if !__has_include(<{header}>)", f'"missing {header}"', "#endif"]
+    try:
+        p = subprocess.run([*compiler, "-E", "-P", "-xc", "-"], input="\n".join(lines), capture_output=True, text=True)
+    except OSError:
+        return None
+    return {h for h in NEEDED if f'"missing {h}"' in p.stdout} if p.returncode == 0 else None
+
+
+def missing_packages() -> list[str]:
+    """The Debian packages that the build needs and this machine lacks."""
+    headers = probe(os.environ.get("CC", "gcc").split())
+    missing = [] if shutil.which("make") else ["make"]
+    if headers is None:
+        return [*missing, "gcc", "libc6-dev", *NEEDED.values()]
+    return missing + [package for header, package in NEEDED.items() if header in headers]
+
+
+def make(*goals: str) -> None:
+    """Builds goals in the sources' build folder."""
+    missing = missing_packages()
+    if missing:
+        raise SystemExit(f"clave is built from C and needs the Debian packages {' '.join(missing)}{OTHERWISE}")
+    command = ["make", "--no-print-directory", "-s", f"-j{os.cpu_count()}", "BUILD=build", f"PYTHON={sys.executable}"]
     env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     try:
-        subprocess.run(command, cwd=CHECKOUT, env=env, check=True)
+        subprocess.run([*command, *goals], cwd=SOURCES, env=env, check=True)
     except (OSError, subprocess.CalledProcessError) as e:
-        wanted = "README.md says what it needs; CLAVE_WHEEL=pure makes a wheel without the library"
-        raise SystemExit(f"libclave.so could not be built ({e}): {wanted}") from None
+        raise SystemExit(f"libclave.so could not be built ({e}); the lines above say why{OTHERWISE}") from None
+
+
+def generate() -> None:
+    """clave/_generated is a package that git does not keep: it has to be there before setuptools looks for it."""
+    if SOURCES is None:
+        raise SystemExit("clave's C sources are not above this folder: install from a clone of the whole repository")
+    runpy.run_path(str(HERE / "clave" / "_generate.py"))["generate"](SOURCES, HERE / "clave" / "_generated")
 
 
 class Build(build_py):
-    """Adds the generated modules, the library and the tool to the package that is built."""
+    """Adds the library, the tool and what they need to the package that is built."""
 
     def run(self):
-        shutil.rmtree(self.build_lib, ignore_errors=True)  # an earlier build's files are none of this wheel's
-        generate = runpy.run_path(str(HERE / "clave" / "_generate.py"))["generate"]
-        generate(CHECKOUT, HERE / "clave" / "_generated")
-        super().run()
         if not self.editable_mode:
-            self.add_sources(Path(self.build_lib) / "clave/executorch/native")
-        if not self.editable_mode and not IS_PURE:
-            make_library()
-            self.add_files(Path(self.build_lib) / "clave")
+            shutil.rmtree(self.build_lib, ignore_errors=True)  # files of an earlier build do not belong to this wheel
+        super().run()
+        package = Path(self.build_lib) / "clave"
+        if self.editable_mode:
+            if not IS_PURE:
+                make("all")
+            return
+        self.add_sources(package / "executorch/native")
+        if not IS_PURE:
+            make("wheel-files")
+            self.add_files(package)
 
     def add_sources(self, folder):
-        """What builds the backend for a version of ExecuTorch, where that is."""
-        for path in [*(CHECKOUT / "delegate/executorch").iterdir(), *(CHECKOUT / h for h in HEADERS)]:
-            to = folder / path.relative_to(CHECKOUT)
+        """Copies what builds the backend for the version of ExecuTorch that is installed."""
+        for path in [*(SOURCES / "delegate/executorch").iterdir(), *(SOURCES / h for h in HEADERS)]:
+            to = folder / path.relative_to(SOURCES)
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, to)
 
     def add_files(self, package):
-        for name in FILES:
-            shutil.copy2(MADE / name, package / name)
+        for name in (*FILES, *ARCHIVES):
+            shutil.copy2(SOURCES / "build/wheel" / name, package / name)
         for name in LINKED:
             text = Path("/usr/share/doc") / name / "copyright"
             if text.exists():
                 (package / "licenses").mkdir(exist_ok=True)
                 shutil.copyfile(text, package / "licenses" / f"{name}.txt")
+
+
+class Archive(sdist):
+    """A source archive carries the C sources, so that a wheel can be built of it alone."""
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        if self.dry_run:
+            return
+        to = Path(base_dir) / "sources"
+        for name in SINGLE:
+            to.mkdir(exist_ok=True)
+            shutil.copy2(SOURCES / name, to / name)
+        for path in (p for room in ROOMS.split() for p in (SOURCES / room).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                copy = to / path.relative_to(SOURCES)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)
 
 
 class Wheel(bdist_wheel):
@@ -73,10 +145,11 @@ class Wheel(bdist_wheel):
 
 
 class Platform(Distribution):
-    """What has a library in it belongs to a platform, though nothing in it is a Python extension."""
+    """A package with a library in it belongs to a platform, though nothing in it is a Python extension."""
 
     def has_ext_modules(self):
         return not IS_PURE
 
 
-setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Platform)
+generate()
+setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel, "sdist": Archive}, distclass=Platform)

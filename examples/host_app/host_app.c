@@ -1,4 +1,4 @@
-/* Names what is on small photographs, by a graph of its own of which clave runs what it can.
+/* Names the shapes on small pictures, by a graph of its own of which clave runs what it can.
  *
  *   host_app [--plugin PATH] [--opencl | --dma-buf] [--own OP]... WEIGHTS IMAGES
  *
@@ -15,8 +15,7 @@
 #include "opencl.h"
 #include "plugin.h"
 
-static const char *const labels[CLASSES] = {"airplane", "automobile", "bird",  "cat",  "deer",
-                                            "dog",      "frog",       "horse", "ship", "truck"};
+static const char *const labels[CLASSES] = {"disc", "ring",  "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame"};
 
 volatile sig_atomic_t interrupted;
 

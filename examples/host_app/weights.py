@@ -1,5 +1,5 @@
 """Writes what host_app reads: the weights of ResNet-20, batch norms folded into the convolutions, as floats in the
-order of its graph; and test images as bytes.
+order of its graph; and pictures that examples/resnet/shapes.py draws, as bytes.
 
 weights.py WEIGHTS IMAGES [--count N]
 """
@@ -8,11 +8,11 @@ import argparse
 import pathlib
 import sys
 
-import numpy as np
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "resnet"))
-from model import DATA, MEAN, STD, load
+from model import MEAN, STD, load
+from shapes import HELD_OUT, dataset
 
 
 def folded(conv, norm):
@@ -35,11 +35,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("weights", type=pathlib.Path)
     parser.add_argument("images", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=200, help="of images, 200 at most")
+    parser.add_argument("--count", type=int, default=200, help="of pictures; default: %(default)s")
     args = parser.parse_args()
     with torch.no_grad():
         args.weights.write_bytes(b"".join(w.contiguous().numpy().tobytes() for w in weights()))
-    args.images.write_bytes(np.load(DATA / "images_200_u8_nhwc.npy")[: args.count].tobytes())
+    args.images.write_bytes(dataset(args.count, HELD_OUT)[0].tobytes())
 
 
 if __name__ == "__main__":

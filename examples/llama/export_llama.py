@@ -1,15 +1,16 @@
 """Exports a Llama for run_llama: prog.json, consts.safetensors and prompt_ids.txt.
 
---model is a Hugging Face folder (weights, config.json, a tokenizer); without one, stories260K of ../shared/data, whose
-weights are put under transformers' names.
+--model is a Hugging Face folder (weights, config.json, a tokenizer); without one it is the model of examples/tinylm.
+--stories: stories260K, whose weights are put under transformers' names (examples/fetch stories260K downloads it).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
@@ -17,7 +18,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 import clave
 from clave.llm import use_kv_cache
 
-DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data")
+EXAMPLES = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(EXAMPLES))
+from example_data import find
+
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 NAMES = {  # Meta's of a layer: transformers'
     "attention.wq": "self_attn.q_proj",
@@ -38,11 +42,21 @@ def halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
-def load_stories(folder: Path) -> LlamaForCausalLM:
-    """Meta's parameters and names as transformers has them."""
-    from safetensors.torch import load_file
+def example(path: str) -> ModuleType:
+    """A module of another example, beside which its neighbours are found."""
+    file = EXAMPLES / path
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    p = json.loads((folder / "params.json").read_text())
+
+def load_stories() -> LlamaForCausalLM:
+    """Meta's parameters and names as transformers has them."""
+    checkpoint = find("stories260K", "stories260K.bin")
+    p, stored = example("stories260k/model.py").read_checkpoint(checkpoint)
     config = LlamaConfig(
         vocab_size=p["vocab_size"],
         hidden_size=p["dim"],
@@ -58,7 +72,7 @@ def load_stories(folder: Path) -> LlamaForCausalLM:
         eos_token_id=2,
     )
     weights = {}
-    for name, value in load_file(folder / "stories260K.safetensors").items():
+    for name, value in stored.items():
         stem = name.removesuffix(".weight")
         if stem.startswith("layers."):
             _, layer, part = stem.split(".", 2)
@@ -84,17 +98,19 @@ def export(model: LlamaForCausalLM, context: int) -> clave.Program:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, help="a Hugging Face folder; default: stories260K")
-    parser.add_argument("--prompt", default="Once upon a time", help="default: %(default)s")
+    parser.add_argument("--model", type=Path, help="a Hugging Face folder; default: examples/tinylm")
+    parser.add_argument("--stories", action="store_true", help="stories260K in the place of a folder")
+    parser.add_argument("--prompt", default="ROMEO:", help="default: %(default)s")
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
     parser.add_argument("--max-context", type=int, help="tokens in the cache; default: what the model was made for")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/llama"), help="folder; default: %(default)s")
     args = parser.parse_args()
     if args.model:
         model, tokenizer = AutoModelForCausalLM.from_pretrained(args.model), clave.Tokenizer(args.model)
+    elif args.stories:
+        model, tokenizer = load_stories(), clave.Tokenizer(find("stories260K", "tok512.model"))
     else:
-        folder = DATA / "stories260K"
-        model, tokenizer = load_stories(folder), clave.Tokenizer(folder / "tok512.model")
+        model, tokenizer = example("tinylm/quantise.py").load()
     program = export(model.to(DTYPES[args.dtype]), args.max_context or model.config.max_position_embeddings)
     args.output.mkdir(parents=True, exist_ok=True)
     program.save(args.output / "prog.json")

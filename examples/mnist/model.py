@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-HERE = Path(__file__).parent
-DATA = Path(os.environ.get("CLAVE_TEST_DATA") or HERE.parents[1] / ".." / "shared" / "data") / "mnist"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from example_data import find
+
+HERE = Path(__file__).resolve().parent
 WEIGHTS = HERE / "weights.pt"
 TRAINING = 8000  # of the 10,000 images; the others are held out
 
@@ -43,8 +45,9 @@ def load() -> Net:
 
 
 def dataset() -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (10000, 1, 28, 28) in 0..1 and labels (10000)."""
-    pixels = np.frombuffer(gzip.decompress((DATA / "t10k-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
-    labels = np.frombuffer(gzip.decompress((DATA / "t10k-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
+    """Images (10000, 1, 28, 28) in 0..1 and labels (10000), which examples/fetch mnist downloads."""
+    read = lambda file: gzip.decompress(find("mnist", file).read_bytes())
+    pixels = np.frombuffer(read("t10k-images-idx3-ubyte.gz"), np.uint8, offset=16)
+    labels = np.frombuffer(read("t10k-labels-idx1-ubyte.gz"), np.uint8, offset=8)
     images = torch.from_numpy(pixels.reshape(-1, 1, 28, 28).astype(np.float32) / 255)
     return images, torch.from_numpy(labels.astype(np.int64))

@@ -1,20 +1,19 @@
 """ResNet-20 for CIFAR-10 (He et al., "Deep Residual Learning", section 4.2), with shortcuts of option A: where a stage
 halves the image and doubles the channels, the shortcut takes every second pixel and pads the channels with zeros.
 
-The trained weights are a torch checkpoint whose names are those of the modules here, after "module.".
+weights.pt was trained by train.py, on pictures that shapes.py draws. `load` also reads the checkpoint of the public
+repository akamaster/pytorch_resnet_cifar10, which was trained on photographs (`examples/fetch cifar10`).
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data") / "cifar10"
-WEIGHTS = DATA / "resnet20-12fca82f.th"
+WEIGHTS = Path(__file__).with_name("weights.pt")
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
@@ -65,10 +64,11 @@ class ResNet20(nn.Module):
 
 
 def load(weights: Path = WEIGHTS) -> ResNet20:
-    """The trained network, in eval mode."""
-    checkpoint = torch.load(weights, map_location="cpu", weights_only=True)
+    """The trained network, in eval mode. weights: a file of names and tensors, or a checkpoint with them inside, after
+    "module."."""
+    found = torch.load(weights, map_location="cpu", weights_only=True)
     model = ResNet20()
-    model.load_state_dict({k.removeprefix("module."): v for k, v in checkpoint["state_dict"].items()})
+    model.load_state_dict({k.removeprefix("module."): v for k, v in found.get("state_dict", found).items()})
     return model.eval()
 
 

@@ -6,17 +6,18 @@ on as mutated buffers and clave keeps them as the session's state. Tensor names 
 
 from __future__ import annotations
 
-import json
-import os
+import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from clave.ops import rope, sdpa_with_kv_cache
 
-DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data") / "stories260K"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from example_data import find
 
 
 class Attention(nn.Module):
@@ -98,12 +99,34 @@ class Llama(nn.Module):
         return self.output(self.norm(x[:, -1]))
 
 
-def load(dtype: torch.dtype = torch.float32, folder: Path = DATA) -> Llama:
-    """The trained network, in eval mode."""
-    from safetensors.torch import load_file
+def read_checkpoint(path: Path) -> tuple[dict, dict[str, torch.Tensor]]:
+    """The parameters and the weights of a model.bin as llama2.c stores it: seven integers, then floats, those of all
+    layers together."""
+    stored = path.read_bytes()
+    names = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len")
+    p = dict(zip(names, np.frombuffer(stored, "<i4", 7).tolist(), strict=True))
+    n, dim, hidden = p["n_layers"], p["dim"], p["hidden_dim"]
+    n_kv = dim // p["n_heads"] * p["n_kv_heads"]
+    floats, at, weights = np.frombuffer(stored, "<f4", offset=28), 0, {}
 
-    model = Llama(json.loads((folder / "params.json").read_text()), dtype)
-    weights = load_file(folder / "stories260K.safetensors")
-    weights.setdefault("output.weight", weights["tok_embeddings.weight"])
-    model.load_state_dict(weights)
+    def take(*shape: int) -> torch.Tensor:
+        nonlocal at
+        at += int(np.prod(shape))
+        return torch.from_numpy(floats[at - int(np.prod(shape)) : at].reshape(shape).copy())
+
+    weights["tok_embeddings.weight"] = take(p["vocab_size"], dim)
+    layers = {"attention_norm": (dim,), "attention.wq": (dim, dim), "attention.wk": (n_kv, dim)}
+    layers |= {"attention.wv": (n_kv, dim), "attention.wo": (dim, dim), "ffn_norm": (dim,)}
+    layers |= {f"feed_forward.w{i}": (dim, hidden) if i == 2 else (hidden, dim) for i in (1, 2, 3)}
+    for name, shape in layers.items():
+        weights |= {f"layers.{i}.{name}.weight": w for i, w in enumerate(take(n, *shape))}
+    weights["norm.weight"] = take(dim)
+    return p | {"norm_eps": 1e-5, "rope_theta": 10000.0}, weights
+
+
+def load(dtype: torch.dtype = torch.float32) -> Llama:
+    """The trained network, in eval mode; its output matrix is that of the embedding."""
+    p, weights = read_checkpoint(find("stories260K", "stories260K.bin"))
+    model = Llama(p, dtype)
+    model.load_state_dict(weights | {"output.weight": weights["tok_embeddings.weight"]})
     return model.eval()

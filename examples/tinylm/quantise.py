@@ -14,7 +14,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from train import CONTEXT, HELD_OUT, TEXT, config
+from train import CONTEXT, HELD_OUT, config, read_text
 from transformers import LlamaForCausalLM
 
 import clave
@@ -118,7 +118,7 @@ def load() -> tuple[LlamaForCausalLM, clave.Tokenizer]:
 
 def windows(tokenizer: clave.Tokenizer, bos: int, count: int) -> torch.Tensor:
     """(count, CONTEXT + 1) ids of the held-out text, each row after BOS."""
-    text = TEXT.read_text()
+    text = read_text()
     text = text[text.index("\n\n", int(len(text) * (1 - HELD_OUT))) + 2 :]
     ids = torch.tensor(tokenizer.encode(text, special="text"))
     rows = ids[: len(ids) // CONTEXT * CONTEXT].view(-1, CONTEXT)[:count]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
+import sys
 from pathlib import Path
 
 import tokenizers
@@ -13,10 +13,16 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data")
-TEXT = DATA / "text" / "tinyshakespeare.txt"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from example_data import find
+
 BOS = "<|begin_of_text|>"
 CONTEXT, VOCABULARY, HELD_OUT = 512, 1024, 0.05
+
+
+def read_text() -> str:
+    """A megabyte of Shakespeare, which examples/fetch text downloads."""
+    return find("text", "tinyshakespeare.txt").read_text()
 
 
 def train_tokenizer(text: str) -> tokenizers.Tokenizer:
@@ -121,7 +127,7 @@ def main() -> None:
     args = parser.parse_args()
     random.seed(0)
     torch.manual_seed(0)
-    text = TEXT.read_text()
+    text = read_text()
     cut = text.index("\n\n", int(len(text) * (1 - HELD_OUT))) + 2
     tokenizer = train_tokenizer(text[:cut])
     args.output.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ program = clave.export(module, args); program.save("model.clv")
 session = clave.Session("model.clv", device="opencl"); outputs = session.run(x)
 text = clave.LLM("language_model.clv").generate("Once upon a time")
 
-Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (pip install clave[export]).
+Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (the extra `export`).
 """
 
 from __future__ import annotations
@@ -153,4 +153,6 @@ def _import(name: str, what: str) -> Any:
     try:
         return importlib.import_module(f"clave.{name}")
     except ModuleNotFoundError as e:
-        raise Error(f"clave.{what} needs {e.name}: pip install 'clave[export]'", Code.UNSUPPORTED) from e
+        from clave._extras import install_command
+
+        raise Error(f"clave.{what} needs {e.name}: {install_command('export')}", Code.UNSUPPORTED) from e

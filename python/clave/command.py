@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from clave._extras import install_command
 from clave.errors import Error, UsageError
 
 CACHE_TYPES = ("f32", "f16", "bf16", "int8")
@@ -47,7 +48,7 @@ def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespa
     except UsageError as e:
         return _say(str(e), 2)
     except ModuleNotFoundError as e:
-        return _say(f"export needs {e.name}: pip install 'clave[{extra}]'", 1)
+        return _say(f"export needs {e.name}: {install_command(extra)}", 1)
     except (Error, OSError) as e:
         return _say(str(e), 1)
     return 0

@@ -1,4 +1,4 @@
-"""The command `clave` of the wheel: the tool that lies in this package, in the place of this process."""
+"""The command `clave` of the wheel: replaces this process by the tool that the package holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 def main() -> int:
     """Does not return where there is the tool."""
-    tool = Path(__file__).resolve().parent / "clave"
+    package = Path(__file__).resolve().parent
+    built = package.parents[1] / "build/clave"  # of the checkout, where an editable install has its files
+    tool = built if not (package / "clave").exists() and built.exists() else package / "clave"
     try:
         os.execv(tool, ["clave", *sys.argv[1:]])
     except OSError as e:

@@ -60,6 +60,44 @@ def test_the_example_is_built_and_run_by_a_user(installed):
     assert "-lpcre2-8" in static and "-lutf8proc" in static
 
 
+def test_static_programs_keep_what_they_call_alone(installed):
+    """pkg-config --static asks the linker for it."""
+    folder, libraries = installed[0], installed[0] / "usr/lib/x86"
+    model, image = readable(folder, MODEL, IMAGE)
+    env = bare(PKG_CONFIG_PATH=str(libraries / "pkgconfig"), CLAVE_DEVICE="cpu")
+    flags = run("pkg-config", "--static", "--cflags", "--libs", "clave", env=env).split()
+    flags[flags.index("-lclave")] = str(libraries / "libclave.a")
+    sizes = []
+    for chosen in (flags, [f for f in flags if f != "-Wl,--gc-sections"]):
+        run("cc", "-s", "-std=c11", "-o", folder / "static", ROOT / "examples/embed_c/embed.c", *chosen, env=env)
+        assert "is a 7" in run(folder / "static", model, image, env=env)
+        sizes.append((folder / "static").stat().st_size)
+    assert sizes[0] < 0.8 * sizes[1], sizes
+
+
+def total(folder):
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink())
+
+
+def test_debugging_information_is_apart(installed, build):
+    """make install leaves it out, install-strip the symbols too, install-debug puts it where debuggers look."""
+    folder, where = installed[0], installed[1]
+    with scratch() as other:
+        there = [where[0], f"PREFIX={other}/usr", f"LIBDIR={other}/usr/lib/x86"]
+        make("install-strip", *there)
+        assert set(files(other)) == {f for f in files(folder) if f.startswith("usr/") and "/.debug/" not in f}
+        assert total(other) < total(folder / "usr") < 40e6
+        make("install-debug", *there)
+        make("uninstall", *there)
+        assert files(other) == [] and not list(other.rglob(".debug"))
+    make("install-debug", *where)
+    assert {"usr/bin/.debug/clave.debug", "usr/lib/x86/.debug/libclave.so.debug"} <= set(files(folder))
+    for file, symbol in (("bin/clave", "main"), ("lib/x86/libclave.so.0.1.0", "clave_session_run")):
+        rows = map(str.split, run("nm", "--defined-only", folder / "usr" / file).splitlines())
+        address = next(row[0] for row in rows if row[-1] == symbol)
+        assert ".c:" in run("addr2line", "-e", folder / "usr" / file, address)
+
+
 def test_programs_are_compiled_and_the_plugin_opens(installed):
     """Nothing of the checkout is beside them."""
     folder, library = installed[0], installed[0] / "usr/lib/x86"

@@ -347,8 +347,6 @@ def test_resnet(tmp_path, target, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples/resnet")
     monkeypatch.delitem(sys.modules, "model", raising=False)
     model = pytest.importorskip("model")
-    if not model.DATA.exists():
-        pytest.skip("no ../shared/data here")
     batch = torch.export.Dim("batch", min=1, max=256)
     x = noise(2, 3, 32, 32)
     clave.export(model.load(), (x,), dynamic_shapes=({0: batch},)).save(tmp_path / "m.clv")
@@ -410,13 +408,12 @@ def test_the_tensors_of_a_language_model(tmp_path):
 
 
 @pytest.mark.by_turn(9)
-def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch):
+def test_stories_by_a_model_of_any_length(tmp_path, monkeypatch, test_data):
     """Prompts of any length and single tokens, in one method; the tokenizer of a file."""
     monkeypatch.syspath_prepend(ROOT / "examples/stories260k")
     monkeypatch.delitem(sys.modules, "model", raising=False)
-    data = ROOT / "../shared/data/stories260K"
-    if not data.exists():
-        pytest.skip("no ../shared/data here")
+    monkeypatch.setenv("CLAVE_TEST_DATA", str(test_data))
+    data = test_data / "stories260K"
     import model
 
     length = torch.export.Dim("length", min=1, max=512)

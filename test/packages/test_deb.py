@@ -122,6 +122,8 @@ def test_cmake_finds_it(folder, root, target):
     run("cmake", "-S", project, "-B", project / "b", where, env=env, as_user=True)
     run("cmake", "--build", project / "b", env=env, as_user=True)
     assert "is a 7" in run(project / "b/embed", model, image, env=env, as_user=True)
+    linked = (project / "b/CMakeFiles/embed.dir/link.txt").read_text()
+    assert ("--gc-sections" in linked) == (target == "clave::static")
     (project / "CMakeLists.txt").write_text("\n".join(lists).replace("clave 0.1", "clave 0.2"))
     assert "0.1.0" in run("cmake", "-S", project, "-B", project / "c", where, env=env, as_user=True, code=1)
 

@@ -32,7 +32,7 @@ def stories(tmp_path_factory):
     if not DATA.exists():
         pytest.skip("no ../shared/data")
     folder = tmp_path_factory.mktemp("stories") / "hf"
-    model = runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"](DATA)
+    model = runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"]()
     model.save_pretrained(folder, max_shard_size="600KB")
     assert len(list(folder.glob("*.safetensors"))) > 1
     shutil.copy(DATA / "tok512.model", folder / "tokenizer.model")

@@ -1,6 +1,7 @@
 """ClaveQuantizer on trained networks and real images: as right as in f32, sums of integers, codes from end to end."""
 
 import importlib
+import os
 import pathlib
 import sys
 
@@ -15,7 +16,7 @@ import clave
 from clave.quantizer import ClaveQuantizer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DATA = ROOT / ".." / "shared" / "data"
+DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="no ../shared/data")
 DEVICES = ("cpu", "opencl")
 
@@ -49,15 +50,17 @@ def mnist():
 
 
 def cifar():
-    m = example("resnet")
-    images = m.normalise(torch.from_numpy(np.load(m.DATA / "images_200_u8_nhwc.npy")))
-    return m.load(), images[:50].split(25), images, torch.from_numpy(np.load(m.DATA / "labels_200.npy")), 20
+    m, data = example("resnet"), DATA / "cifar10"
+    images = m.normalise(torch.from_numpy(np.load(data / "images_200_u8_nhwc.npy")))
+    labels = torch.from_numpy(np.load(data / "labels_200.npy"))
+    return m.load(data / "resnet20-12fca82f.th"), images[:50].split(25), images, labels, 20
 
 
 @needs_data
 @pytest.mark.by_turn(2)
 @pytest.mark.parametrize("data", [mnist, cifar])
-def test_right_as_often_as_in_f32(data):
+def test_right_as_often_as_in_f32(data, monkeypatch):
+    monkeypatch.setenv("CLAVE_TEST_DATA", str(DATA))
     model, calibration, images, labels, sums = data()
     batch = len(calibration[0])
     small = quantise(model, calibration)

@@ -289,7 +289,7 @@ except clave.Error as e:
 """
     done = python(code)
     assert done.stdout.splitlines()[0] == "[2. 2. 2.] [2. 2. 2.] True", done.stderr
-    assert "pip install 'clave[export]'" in done.stdout
+    assert f"pip install '{ROOT / 'python'}[export]'" in done.stdout
 
 
 def test_a_missing_library_is_an_error_that_says_where_it_was_looked_for():

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from clave._extras import install_command
 from clave.errors import Code, Error
 
 try:
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 except ModuleNotFoundError as e:
-    raise Error("clave.from_gguf needs the Python package gguf: pip install 'clave[gguf]'", Code.UNSUPPORTED) from e
+    command = install_command("gguf")
+    raise Error(f"clave.from_gguf needs the Python package gguf: {command}", Code.UNSUPPORTED) from e
 
 Kind = GGUFValueType
 FORMATS = {  # of struct; texts have a length before them

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from clave._extras import install_command
 from clave.conversation import integers
-from clave.errors import Error
+from clave.errors import Code, Error
 from clave.llm.folder import Folder
 from clave.llm.kv_cache import CachedCausalLM, use_kv_cache
 from clave.llm.options import CONTEXT, KV, check_options, export_model
@@ -102,7 +103,7 @@ class LLMExporter:
         try:
             from clave.llm import checkpoint, metadata, skeleton, weights
         except ModuleNotFoundError as e:
-            raise Error(f"clave.llm needs {e.name}: pip install 'clave[llm]'") from e
+            raise Error(f"clave.llm needs {e.name}: {install_command('llm')}", Code.UNSUPPORTED) from e
         folder = self._folder
         with progress.stage("reading the model"):
             model = skeleton.build(folder, DTYPES.get(self._dtype or ""))

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from clave._extras import install_command
 from clave.errors import Code, Error
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
 from clave.llm.options import check_room
@@ -100,7 +101,7 @@ def _ways(model: Any) -> list[Any]:
         check_version("transformers", transformers.__version__)
         from clave.llm import general, interface, rwkv
     except ModuleNotFoundError as e:
-        raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e
+        raise Error(f"use_kv_cache needs {e.name}: {install_command('llm')}", Code.UNSUPPORTED) from e
     if model.config.model_type == "rwkv":
         return [rwkv.Rwkv(model)]
     fast = interface.Interface(model)

@@ -1,0 +1,13 @@
+"""How the packages that a part of clave needs are installed: the extras of python/pyproject.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra. An installed package is named; a checkout, which no index has, by its path."""
+    is_checkout = (_PACKAGE.parent / "pyproject.toml").exists()
+    return f"pip install '{_PACKAGE.parent if is_checkout else 'clave'}[{extra}]'"

@@ -1,0 +1,159 @@
+"""The Python package from a fresh clone: pip install of its folder and of a git address, in an environment of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+
+import pytest
+
+MODEL, DIGIT, TEXT = "examples/mnist/mnist.clv", "examples/mnist/digits/7.npy", "examples/tinylm/tinylm.clv"
+# Objects of this checkout, which a clone that builds with the same flags takes as its own.
+OBJECTS = ("flags", "gen", "obj")
+
+USE = """
+import pathlib, sys, numpy, clave
+assert {site!r} in clave.__file__, clave.__file__
+(answer,) = clave.Session(sys.argv[1], device="cpu").run(numpy.load(sys.argv[2]))
+assert answer.argmax() == 7
+print("a 7")
+"""
+
+EXPORT = """
+import torch, clave
+assert "site-packages" in clave.__file__
+x = torch.ones(2, 3)
+print(clave.Session(clave.export(torch.nn.Sigmoid(), (x,), verify=True), "cpu")(x).sum() > 4)
+"""
+
+
+def run(*command, env, cwd="/", code=0):
+    """What a command prints."""
+    p = subprocess.run(list(map(str, command)), env=env, cwd=cwd, capture_output=True, text=True)
+    assert p.returncode == code, f"{command}\n{p.stdout[-3000:]}{p.stderr[-3000:]}"
+    return p.stdout + p.stderr
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Python of a new environment. It sees the packages of the one that runs the tests, so that pip itself, numpy and
+    torch come from there."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", env=dict(os.environ))
+    site = next((tmp_path / "venv/lib").glob("python*/site-packages"))
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return tmp_path / "venv/bin/python"
+
+
+@pytest.fixture
+def built(clone, build, tmp_path):
+    """A clone of the clone that has this checkout's objects, so that libraries are only linked; nothing else is made."""
+    folder = tmp_path / "clave"
+    shutil.copytree(clone, folder, symlinks=True)
+    for name in OBJECTS:
+        source = build / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        (folder / "build").mkdir(exist_ok=True)
+        copy(source, folder / "build" / name)
+    for file in (folder / "build").rglob("*"):
+        os.utime(file)
+    return folder
+
+
+def expect_it_works(python, root, env):
+    """A program runs, the tool is on the path and says which it is."""
+    program = USE.format(site="site-packages")
+    assert "a 7" in run(python, "-c", program, root / MODEL, root / DIGIT, env=env)
+    assert run(python.parent / "clave", "--version", env=env).startswith("clave ")
+
+
+def test_a_folder(built, python, outsider, root, tmp_path):
+    """pip install ./python, then what the README shows with it: export, and executables with the runtime inside."""
+    said = run(python, "-m", "pip", "install", "./python", env=outsider, cwd=built)
+    assert "deprecat" not in said.lower()
+    expect_it_works(python, root, outsider)
+    assert "True" in run(python, "-c", EXPORT, env=outsider)
+    tool = python.parent / "clave"
+    for name, *more in (("story",), ("digits", "--target", "opencl"), ("sizes", "--method", "all")):
+        model = root / (TEXT if name == "story" else MODEL)
+        run(tool, "compile", model, "-o", tmp_path / name, *more, env=outsider)
+    told = run(tmp_path / "story", "--prompt", "ROMEO:", "--max-new-tokens", "8", env=outsider)
+    assert "pcre" not in run("ldd", tmp_path / "story", env=outsider) and len(told) > 8
+    run(python, "-m", "pip", "install", "--no-index", "clave[export]", env=outsider)  # as messages name it
+
+
+def test_a_git_address(clone, python, outsider, root, build):
+    """Without the library, which takes more than a minute to build: it is that of this checkout."""
+    address = f"clave @ git+file://{clone}#subdirectory=python"
+    run(python, "-m", "pip", "install", "-q", address, env=outsider | {"CLAVE_WHEEL": "pure"})
+    env = outsider | {"CLAVE_LIBRARY": str(build / "libclave.so")}
+    assert "a 7" in run(python, "-c", USE.format(site="site-packages"), root / MODEL, root / DIGIT, env=env)
+
+
+@pytest.mark.by_turn(12)
+def test_a_git_address_with_the_library(clone, python, outsider, root):
+    run(python, "-m", "pip", "install", "-q", f"git+file://{clone}#subdirectory=python", env=outsider)
+    expect_it_works(python, root, outsider)
+
+
+@pytest.mark.by_turn(4)
+def test_an_editable_install(built, python, outsider, root):
+    run(python, "-m", "pip", "install", "-q", "-e", "./python", env=outsider, cwd=built)
+    program = USE.format(site=str(built / "python/clave"))
+    assert "a 7" in run(python, "-c", program, root / MODEL, root / DIGIT, env=outsider)
+    assert run(python.parent / "clave", "--version", env=outsider).startswith("clave ")
+
+
+@pytest.mark.by_turn(4)
+def test_a_source_archive_has_the_sources(clone, python, outsider, root, build, tmp_path):
+    """It builds a wheel where nothing else of the repository is."""
+    folder = tmp_path / "clave"
+    shutil.copytree(clone, folder, symlinks=True)
+    run(python, "-m", "pip", "install", "-q", "build", env=outsider)
+    run(python, "-m", "build", "--sdist", "./python", "-o", tmp_path, env=outsider, cwd=folder)
+    (archive,) = tmp_path.glob("clave-*.tar.gz")
+    assert archive.stat().st_size < 4 << 20
+    with tarfile.open(archive) as t:
+        names = {n.partition("/")[2] for n in t.getnames()}
+    assert {"sources/Makefile", "sources/base/memory.c", "sources/kernels_cl/common.cl", "LICENSE"} <= names
+    run(python, "-m", "pip", "install", "-q", archive, env=outsider | {"CLAVE_WHEEL": "pure"})
+    env = outsider | {"CLAVE_LIBRARY": str(build / "libclave.so")}
+    assert "a 7" in run(python, "-c", USE.format(site="site-packages"), root / MODEL, root / DIGIT, env=env)
+    headers = dry_run(archive, tmp_path, outsider)
+    assert "No rule to make target" not in headers
+
+
+def dry_run(archive, folder, env):
+    """What make says that it would do in the sources of an archive."""
+    with tarfile.open(archive) as t:
+        t.extractall(folder / "extracted", filter="data")
+    (sources,) = (folder / "extracted").glob("*/sources")
+    return run("make", "-n", "wheel-files", env=env, cwd=sources)
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ((), "needs the Debian packages make gcc libc6-dev"),
+        (("make",), "needs the Debian packages gcc libc6-dev opencl-c-headers"),
+    ],
+)
+def test_without_a_compiler(clone, python, outsider, tmp_path, tools, said):
+    """One line names what to install."""
+    folder, tool_folder = tmp_path / "clave", tmp_path / "tools"
+    shutil.copytree(clone, folder, symlinks=True)
+    tool_folder.mkdir()
+    for name in tools:
+        (tool_folder / name).symlink_to(shutil.which(name))
+    env = outsider | {"PATH": f"{python.parent}:{tool_folder}"}
+    out = run(python, "-m", "pip", "install", "./python", env=env, cwd=folder, code=1)
+    assert said in out and "CLAVE_WHEEL=pure" in out
+    assert "Traceback" not in out
+
+
+def test_a_copy_of_the_folder_alone(clone, python, outsider, tmp_path):
+    """Nothing to build from is above it: one line says so."""
+    shutil.copytree(clone / "python", tmp_path / "alone")
+    out = run(python, "-m", "pip", "install", "./alone", env=outsider, cwd=tmp_path, code=1)
+    assert "install from a clone of the whole repository" in out and "Traceback" not in out

@@ -5,12 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#include "base/status.h"
+#if defined(__GNUC__)
+#define NUMBER_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define NUMBER_PRINTF(f, a)
+#endif
 
 /* strtod in the C locale, rounded to nearest. */
 double number_read(const char *s, char **end);
 /* snprintf and vsnprintf in the C locale, rounded to nearest. */
-int number_print(char *out, size_t size, const char *format, ...) STATUS_PRINTF(3, 4);
-int number_vprint(char *out, size_t size, const char *format, va_list args) STATUS_PRINTF(3, 0);
+int number_print(char *out, size_t size, const char *format, ...) NUMBER_PRINTF(3, 4);
+int number_vprint(char *out, size_t size, const char *format, va_list args) NUMBER_PRINTF(3, 0);
 
 #endif

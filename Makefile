@@ -46,13 +46,13 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c file_writer.c memory.c npy.c path.c process.c room.c sha256.c status.c text.c threads.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c room.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c tensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 # The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
-DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c memory.c room.c sized.c status.c text.c threads.c))
+DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c number.c room.c sized.c status.c text.c threads.c))
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli delegate)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
@@ -126,7 +126,7 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.$(ABI) -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.$(ABI)
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
-	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread
+	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread -lm
 # ClaveBackend for ExecuTorch, against the headers and the library of its Python package; beside libclave_delegate.so, which it calls.
 EXECUTORCH ?= $(firstword $(wildcard .venv-executorch/lib/python*/site-packages/executorch))
 EXECUTORCH_VERSION = $(patsubst executorch-%.dist-info,%,$(notdir $(wildcard $(addsuffix -*.dist-info,$(EXECUTORCH)))))
@@ -158,7 +158,7 @@ $(BUILD)/wheel/libclave.so: $(LIB_OBJ)
 $(BUILD)/wheel/clave: $(CLI_OBJ) $(BUILD)/wheel/libclave.so
 	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -lpthread -ldl -lm
 $(BUILD)/wheel/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/wheel/libclave.so
-	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -lpthread
+	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -lpthread -lm
 # What `clave compile` links with: without debugging information, and with the libraries that language models need.
 $(BUILD)/wheel/%.a: $(BUILD)/%.a
 	@mkdir -p $(@D)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "interp/host_copy.h"
 #include "serialize/copy.h"
 #include "serialize/encode.h"
@@ -223,6 +224,7 @@ static void add_constant(clave_builder *b, const char *name, const constant_data
 
 clave_id clave_builder_constant(clave_builder *b, const char *name, const clave_tensor *given,
                                 bool copy) {
+  OWN_FLOAT_ENV;
   constant_data data;
   ir_int_or_vids shape;
   if (!builder_ready(b)) return 0;
@@ -507,6 +509,7 @@ static clave_status make_program(clave_builder *b, program **out) {
 }
 
 clave_status clave_builder_finish(clave_builder *b, clave_program **out) {
+  OWN_FLOAT_ENV;
   program *p;
   *out = NULL;
   if (!b) return INVALID("no builder is given");

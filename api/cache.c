@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_files.h"
 
 static char *copy_string(const char *s) {
@@ -66,7 +67,10 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
   return st ? st : sized_write(&own, info, SIZED(clave_cache_info, limit_bytes));
 }
 
-clave_status clave_serve_builds(int socket) { return opencl_serve_builds(socket); }
+clave_status clave_serve_builds(int socket) {
+  OWN_FLOAT_ENV;
+  return opencl_serve_builds(socket);
+}
 
 clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {
   uint64_t removed = 0, files = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_compile.h"
 
 /* The compiler's options, and what they point to that is made here. */
@@ -121,10 +122,12 @@ static clave_status compile(const clave_program *p, const char *path,
 
 clave_status clave_compile(const clave_program *p, const char *path,
                            const clave_compile_options *options) {
+  OWN_FLOAT_ENV;
   return compile(p, path, options, compile_executable);
 }
 
 clave_status clave_compile_sources(const clave_program *p, const char *folder,
                                    const clave_compile_options *options) {
+  OWN_FLOAT_ENV;
   return compile(p, folder, options, compile_sources);
 }

@@ -1,10 +1,11 @@
 /* Devices: the list of all, the choice by name, opening. */
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/ascii.h"
+#include "base/float_env.h"
 #include "clave_opencl.h"
 
 enum { CPU_INDEX = -1 };
@@ -147,6 +148,7 @@ static clave_status get_list(const device_list **out) {
 }
 
 clave_status clave_devices_count(int *count) {
+  OWN_FLOAT_ENV;
   const device_list *l;
   *count = 0;
   TRY(get_list(&l));
@@ -159,6 +161,7 @@ static clave_status write_info(const clave_device_info *own, clave_device_info *
 }
 
 clave_status clave_devices_get(int index, clave_device_info *info) {
+  OWN_FLOAT_ENV;
   const device_list *l;
   TRY(get_list(&l));
   if (index < 0 || index >= l->count) return INVALID("device %d of %d", index, l->count);
@@ -171,6 +174,7 @@ clave_status clave_devices_get(int index, clave_device_info *info) {
 }
 
 const char *clave_devices_hint(void) {
+  OWN_FLOAT_ENV;
   const device_list *l;
   clave_status st = get_list(&l);
   if (st) {
@@ -206,7 +210,7 @@ static bool contains(const char *haystack, const char *needle, size_t n) {
 
 static bool find_opencl(const device_list *l, const char *what, size_t n, int *out) {
   bool digits = n > 0;
-  for (size_t i = 0; i < n; i++) digits = digits && isdigit((unsigned char)what[i]);
+  for (size_t i = 0; i < n; i++) digits = digits && is_ascii_digit(what[i]);
   if (digits) {
     long index = n < 9 ? strtol(what, NULL, 10) : -1;
     *out = (int)index;
@@ -343,6 +347,7 @@ static clave_status read_options(const clave_device_options *given, clave_device
 
 clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                clave_device **out) {
+  OWN_FLOAT_ENV;
   opening with = {.context = NULL};
   int chosen[MAX_BACKENDS], n;
   *out = NULL;
@@ -361,6 +366,7 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
 clave_status clave_device_create_from_opencl(void *context, void *device, void *queue,
                                              const clave_device_options *options,
                                              clave_device **out) {
+  OWN_FLOAT_ENV;
   opening with = {.context = context, .queue = queue};
   int chosen[2];
   const device_list *l;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_builder.h"
 
 /* Runs a program without inputs on the CPU backend; *ctx: its device, opened when first needed. */
@@ -47,6 +48,7 @@ static clave_status wrap_optimized(clave_program *given, program *p, clave_progr
 
 clave_status clave_program_optimize(clave_program *given, const clave_optimize_options *options,
                                     clave_program **out) {
+  OWN_FLOAT_ENV;
   clave_optimize_options o;
   clave_device *device = NULL;
   optimize_report report;

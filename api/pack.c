@@ -1,5 +1,6 @@
 /* Packed forms of constants: made ahead for a device, kept in the program and its file. */
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_files.h"
 
 /* A session and its stores that no other session shares: the forms leave them. */
@@ -52,6 +53,7 @@ bool program_is_in_use(clave_program *c) {
 
 clave_status clave_program_pack(clave_program *c, clave_device *device,
                                 const clave_session_options *options) {
+  OWN_FLOAT_ENV;
   packing k = {.program = c, .devices = &device->set};
   TRY(device_check_process(device));
   if (program_is_in_use(c)) return INVALID("a program is packed before sessions use it");
@@ -62,6 +64,7 @@ clave_status clave_program_pack(clave_program *c, clave_device *device,
 }
 
 clave_status clave_program_unpack(clave_program *c) {
+  OWN_FLOAT_ENV;
   if (program_is_in_use(c)) return INVALID("packed forms are dropped before sessions use them");
   program_drop_forms(c->p);
   return NULL;
@@ -70,6 +73,7 @@ clave_status clave_program_unpack(clave_program *c) {
 uint32_t clave_program_count_forms(const clave_program *c) { return (uint32_t)c->p->n_forms; }
 
 clave_status clave_program_form(const clave_program *c, uint32_t index, clave_form_info *info) {
+  OWN_FLOAT_ENV;
   if (index >= c->p->n_forms) return INVALID("form %u of a program with %zu", index, c->p->n_forms);
   const program_form *f = &c->p->forms[index];
   const clave_form_info own = {.device = f->layout, .slot = f->constant, .bytes = f->bytes};

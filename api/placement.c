@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 
 struct clave_placement {
   clave_program *program; /* held */
@@ -43,6 +44,7 @@ static clave_status create_placement(clave_program *p, clave_device *d, const ex
 
 clave_status clave_program_supported(clave_program *p, clave_device *device,
                                      const clave_session_options *options, clave_placement **out) {
+  OWN_FLOAT_ENV;
   executable_options o;
   executable *x;
   *out = NULL;

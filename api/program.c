@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_builder.h"
 #include "clave_files.h"
 #include "clave_host.h"
@@ -30,6 +31,7 @@ clave_status program_wrap(program *p, clave_program **out) {
 
 clave_status clave_program_load(const char *path, const clave_program_options *options,
                                 clave_program **out) {
+  OWN_FLOAT_ENV;
   clave_program_options o;
   program *p;
   *out = NULL;
@@ -40,6 +42,7 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
 
 clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
                                       clave_program **out) {
+  OWN_FLOAT_ENV;
   program *p;
   *out = NULL;
   TRY(program_load_bytes(clv, size, name, &p));
@@ -48,6 +51,7 @@ clave_status clave_program_load_bytes(const void *clv, size_t size, const char *
 
 clave_status clave_program_create(const void *flatbuffer, size_t size,
                                   const clave_tensor *constants, size_t n, clave_program **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   constant_data *data = calloc(n + 1, sizeof *data);
   if (!data) return status_no_memory();
@@ -88,6 +92,7 @@ static clave_status find_constant(void *ctx, const char *name, constant_data *c)
 
 clave_status clave_program_create_by_name(const void *flatbuffer, size_t size, clave_find_fn find,
                                           void *ctx, clave_program **out) {
+  OWN_FLOAT_ENV;
   program *p;
   name_search s = {.find = find, .ctx = ctx};
   *out = NULL;
@@ -101,9 +106,11 @@ clave_status clave_program_own_constants(clave_program *c) {
 }
 
 clave_status clave_program_save(const clave_program *c, const char *path) {
+  OWN_FLOAT_ENV;
   return program_save(c->p, path);
 }
 clave_status clave_program_encode(const clave_program *c, void **flatbuffer, size_t *bytes) {
+  OWN_FLOAT_ENV;
   text t = {0};
   *flatbuffer = NULL;
   *bytes = 0;

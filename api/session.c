@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/float_env.h"
 #include "clave_host.h"
 #include "clave_opencl.h"
 
@@ -114,6 +115,7 @@ static clave_status init_session(clave_session *s, const clave_session_options *
 
 clave_status clave_session_create(clave_program *p, clave_device *device,
                                   const clave_session_options *options, clave_session **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   TRY(device_check_process(device));
   clave_session *s = calloc(1, sizeof *s);
@@ -160,6 +162,7 @@ static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
 
 clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
                                      const clave_tensor *value) {
+  OWN_FLOAT_ENV;
   uint32_t m;
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
@@ -247,6 +250,7 @@ clave_status clave_session_bind_output_dma_buf(clave_session *s, const char *met
 }
 
 clave_status clave_session_run(clave_session *s, const char *method) {
+  OWN_FLOAT_ENV;
   uint32_t m;
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
@@ -260,6 +264,7 @@ const char *clave_session_answered_by(const clave_session *s) { return s->answer
 
 clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
                                   clave_tensor *out) {
+  OWN_FLOAT_ENV;
   uint32_t m;
   host_tensor h;
   *out = (clave_tensor){0};
@@ -300,6 +305,7 @@ clave_status clave_session_copy_state_part(clave_session *s, uint32_t index, siz
   return session_copy_state_part(s->s, index, from, to, size);
 }
 clave_status clave_session_resize(clave_session *s, const char *size, int64_t n) {
+  OWN_FLOAT_ENV;
   TRY(device_check_process(s->device));
   const ir_program *p = &s->program->p->ir;
   const uint32_t first = p->constants.count + p->n_inputs + p->n_outputs;
@@ -441,6 +447,7 @@ static void relay_timing(void *ctx, const session_timing *t) {
 }
 
 clave_status clave_session_timings(const clave_session *s, clave_timing_fn each, void *ctx) {
+  OWN_FLOAT_ENV;
   timing_reader r = {each, ctx};
   return session_timings(s->s, &s->peaks, relay_timing, &r);
 }

@@ -5,6 +5,7 @@
 
 #include "api/internal.h"
 #include "base/file.h"
+#include "base/float_env.h"
 #include "clave_tune.h"
 
 _Static_assert(sizeof(((clave_tuning_row *)0)->family) == TUNING_FAMILY &&
@@ -180,6 +181,7 @@ static clave_status check_kept(const relay *r) {
 
 clave_status clave_session_tune(clave_session *s, const char *method,
                                 const clave_tune_options *options, clave_tune_result *result) {
+  OWN_FLOAT_ENV;
   relay r = {.device = s->device};
   tune_result made;
   uint32_t m;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/room.h"
 #include "base/utf8.h"
 
@@ -51,7 +52,7 @@ static size_t escape_text(const char *from, size_t n, char *to) {
 
 /* Formats into `piece` (MAX_PIECE bytes), cut at a character's edge. Returns its length. */
 static size_t format_piece(char *piece, const char *format, va_list args) {
-  int n = vsnprintf(piece, MAX_PIECE, format, args);
+  int n = number_vprint(piece, MAX_PIECE, format, args);
   if (n < 0) return 0;
   if (n < MAX_PIECE) return (size_t)n;
   size_t size = MAX_PIECE - 4;

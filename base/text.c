@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/room.h"
 
 /* Room for n more bytes and a NUL. */
@@ -39,14 +40,14 @@ void text_puts(text *t, const char *s) { text_append(t, s, strlen(s)); }
 void text_vprintf(text *t, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, again);
+  int n = number_vprint(NULL, 0, format, again);
   va_end(again);
   if (n < 0) {
     t->failed = 1;
     return;
   }
   if (!reserve_text(t, (size_t)n)) return;
-  (void)vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
+  (void)number_vprint(t->data + t->size, (size_t)n + 1, format, args);
   t->size += (size_t)n;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "base/memory.h"
 #include "base/ranges.h"
 
@@ -132,6 +133,7 @@ struct thread {
 
 static void *run_thread(void *arg) {
   const thread *t = arg;
+  float_env_reset();
   t->body(t->ctx);
   return NULL;
 }
@@ -270,6 +272,7 @@ static void *run_worker(void *arg) {
   const worker *w = arg;
   thread_pool *p = w->pool;
   uint64_t last = 0; /* jobs are numbered from 1 */
+  float_env_reset();
   for (;;) {
     if (!spin_for_job(p, last)) sleep_for_job(p, last);
     if (atomic_load(&p->stop)) return NULL;

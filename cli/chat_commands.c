@@ -1,9 +1,9 @@
 /* Commands within a chat: lines that begin with a slash. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "cli/carried.h"
 #include "cli/chat.h"
 #include "cli/editor.h"
@@ -226,7 +226,7 @@ int run_chat_command(chat *c, const page *line) {
   size_t length = strcspn(line->data, " \t\n");
   const char *argument = line->data + length;
   const chat_command *k = find_command(line->data, length);
-  while (isspace((unsigned char)*argument)) argument++;
+  while (is_ascii_space(*argument)) argument++;
   if (!k) {
     (void)refuse_command(line->data, length);
   } else if (!k->value && *argument) {

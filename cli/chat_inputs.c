@@ -33,6 +33,14 @@ static bool is_given_otherwise(const char *name, size_t size) {
   return false;
 }
 
+static int refuse_twice(const char *flag_name, const text_list *list, uint32_t at) {
+  const size_t length = strcspn(list->items[at], "=") + 1;
+  for (uint32_t i = 0; i < at; i++)
+    if (strncmp(list->items[at], list->items[i], length) == 0)
+      return fail_usage("%s %.*s is given twice", flag_name, (int)length - 1, list->items[at]);
+  return EXIT_GOOD;
+}
+
 int read_chat_arguments(const char *flag_name, const text_list *list, page *out) {
   json_writer j = {.out = out, .compact = true};
   if (!list->count) return EXIT_GOOD;
@@ -45,13 +53,13 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
     if (is_given_otherwise(word, (size_t)(equals - word)))
       return fail_usage("%s %.*s: templates are given that by a flag of its own", flag_name,
                         (int)(equals - word), word);
+    TRY_EXIT(refuse_twice(flag_name, list, i));
     clave_status st = json_check_syntax(equals + 1, strlen(equals + 1), false);
     if (st) {
       clave_status_free(st);
       return fail_usage("%s %s: not JSON behind the '='; a text is written \\\"text\\\"", flag_name,
                         word);
     }
-    if (i) text_puts(out, ",");
     emit_text(&j, NULL, word, (size_t)(equals - word));
     text_printf(out, ":%s", equals + 1);
   }

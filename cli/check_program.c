@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "clave_builder.h"
 #include "cli/checks.h"
 #include "cli/command.h"
@@ -53,7 +54,7 @@ static shape read_shape(const char *s) {
 static bool find_dtype(const char *name, clave_dtype *out) {
   for (int t = 0; clave_dtype_name((clave_dtype)t); t++) {
     *out = (clave_dtype)t;
-    if (strcasecmp(clave_dtype_name(*out), name) == 0) return true;
+    if (equal_ascii(clave_dtype_name(*out), name)) return true;
   }
   return false;
 }
@@ -166,7 +167,7 @@ static void set_field(reader *r, const char *name, const char *value) {
   } else if (strchr(value, '[')) {
     clave_builder_set_tensor(r->b, name, add_operand(r, name, value));
   } else if (strchr(value, '.')) {
-    clave_builder_set_float(r->b, name, strtod(value, NULL));
+    clave_builder_set_float(r->b, name, number_read(value, NULL));
   } else {
     clave_builder_set_int(r->b, name, strtoll(value, NULL, 10));
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "cli/command.h"
 #include "cli/files.h"
 
@@ -75,7 +76,7 @@ static int store_integer(const parser *p, const flag *f, const char *value) {
 
 static int store_number(const parser *p, const flag *f, const char *value) {
   char *end;
-  double number = strtod(value, &end);
+  double number = number_read(value, &end);
   if (!*value || *end || !(number >= (double)f->min && number <= (double)f->max)) {
     return fail_usage("%s takes a number from %" PRId64 " to %" PRId64 ", not \"%s\"", f->name,
                       f->min, f->max, value);

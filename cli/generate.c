@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "cli/chat.h"
 #include "cli/files.h"
 #include "cli/interrupts.h"
@@ -205,10 +206,12 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
     errno = 0;
     unsigned long long id = strtoull(word, &equals, 10);
     bool good = *word >= '0' && *word <= '9' && *equals == '=' && !errno && id <= UINT32_MAX;
-    double value = good ? strtod(equals + 1, &end) : 0;
+    double value = good ? number_read(equals + 1, &end) : 0;
     bool finite = good && (value == -HUGE_VAL || fabs(value) <= (double)FLT_MAX);
     if (!good || !equals[1] || *end || !finite)
       return fail_usage("--logit-bias takes ID=BIAS, such as 13=-1.5, not \"%s\"", word);
+    for (uint32_t k = 0; k < i; k++)
+      if (out[k].id == id) return fail_usage("--logit-bias %llu is given twice", id);
     out[i] = (clave_logit_bias){(uint32_t)id, (float)value};
   }
   return EXIT_GOOD;

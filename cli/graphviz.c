@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/process.h"
 #include "cli/layout.h"
 
@@ -41,7 +42,7 @@ typedef struct answer {
 /* A number of at most `most` that ends in white space. */
 static bool read_real(answer *a, double most, double *out) {
   char *end;
-  *out = strtod(a->at, &end);
+  *out = number_read(a->at, &end);
   const bool good = end != a->at && strchr(" \n", *end) && fabs(*out) <= most;
   a->at = end;
   return good;

@@ -11,6 +11,7 @@
 
 #include "base/drawn.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "clave_files.h"
 #include "cli/literals.h"
 #include "cli/values.h"
@@ -107,7 +108,7 @@ static int take_literal(input *in, const char *literal) {
     memcpy(&in->scalar, &integer, sizeof integer);
   } else {
     char *end;
-    double number = strtod(literal, &end);
+    double number = number_read(literal, &end);
     if (!*literal || *end)
       return fail("--input %s takes a number, not \"%s\"", in->info.name, literal);
     store_number(type, number, &in->scalar);

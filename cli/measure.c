@@ -15,11 +15,11 @@ double read_clock(void) {
 double measure_peak(void) {
   FILE *f = fopen("/proc/self/status", "r");
   char line[256];
-  double kb = 0;
+  long long kb = 0;
   while (f && fgets(line, sizeof line, f))
-    if (sscanf(line, "VmHWM: %lf", &kb) == 1) break;
+    if (sscanf(line, "VmHWM: %lld", &kb) == 1) break;
   if (f) (void)fclose(f);
-  return kb * 1024 / 1e6;
+  return (double)kb * 1024 / 1e6;
 }
 
 static int compare_numbers(const void *a, const void *b) {

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "clave.h"
 #include "clave_files.h"
 
@@ -60,7 +61,7 @@ void show_progress(const char *format, ...) {
   clear_progress();
   va_list arguments;
   va_start(arguments, format);
-  (void)vsnprintf(work, sizeof work, format, arguments);
+  (void)number_vprint(work, sizeof work, format, arguments);
   va_end(arguments);
   for (char *p = work; *p; p++) {
     if ((unsigned char)*p < 0x20) *p = '?';

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/number.h"
 #include "cli/page.h"
 #include "cli/progress.h"
 
@@ -28,7 +29,7 @@ static void print_line(const char *kind, const char *line) {
 
 static void print_arguments(const char *format, va_list arguments) {
   static char line[LINE_LIMIT];
-  (void)vsnprintf(line, sizeof line, format, arguments);
+  (void)number_vprint(line, sizeof line, format, arguments);
   print_line("", line);
 }
 

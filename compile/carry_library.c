@@ -1,10 +1,10 @@
 /* The functions of a shared library of open sizes, of several methods, or of text. */
 #include "compile/carry_library.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "compile/library.h"
 #include "compile/parameters.h"
 

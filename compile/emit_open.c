@@ -2,10 +2,10 @@
  * the tables of the ops that it has. */
 #include "compile/emit_open.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 
 #include "backend/cpu/kernels/elementwise.h"
+#include "base/ascii.h"
 #include "compile/fields.h"
 #include "compile/ir_text.h"
 #include "serialize/fields.h"
@@ -13,7 +13,7 @@
 /* ---------------------------------------------------------------- names */
 
 static void write_upper(text *to, const char *name) {
-  for (const char *c = name; *c; c++) text_printf(to, "%c", toupper((unsigned char)*c));
+  for (const char *c = name; *c; c++) text_printf(to, "%c", ascii_upper(*c));
 }
 
 /* "IR_OP_LAYER_NORM". */

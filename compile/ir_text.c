@@ -1,17 +1,16 @@
 /* Structs of the decoded program as C initialisers. */
 #include "compile/ir_text.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "compile/fields.h"
 #include "serialize/fields.h"
 
 void write_ir_name(text *to, const char *name) {
   for (const char *c = name; *c; c++)
-    text_printf(to, "%s%c", c > name && isupper((unsigned char)*c) ? "_" : "",
-                tolower((unsigned char)*c));
+    text_printf(to, "%s%c", c > name && is_ascii_upper(*c) ? "_" : "", ascii_lower(*c));
 }
 
 /* ---------------------------------------------------------------- values */

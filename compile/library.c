@@ -1,15 +1,15 @@
 /* The functions of a shared library and their header. */
 #include "compile/library.h"
 
-#include <ctype.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "compile/parameters.h"
 #include "compile/tables.h"
 
 /* ---------------------------------------------------------------- names */
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word(char c) { return (is_ascii_letter(c) || is_ascii_digit(c)) || c == '_'; }
 
 /* Whether the runtime has, or calls, a function of that name. */
 static bool is_taken(const text *name) {
@@ -25,7 +25,7 @@ static bool is_taken(const text *name) {
 bool is_library_name(const char *name) {
   static const char *const endings[] = {"create", "destroy",  "run",  "error", "reset",
                                         "where",  "generate", "chat", "verify"};
-  bool is_good = *name && !isdigit((unsigned char)*name) && strncmp(name, "clave", 5) != 0;
+  bool is_good = *name && !is_ascii_digit(*name) && strncmp(name, "clave", 5) != 0;
   for (const char *c = name; *c; c++) is_good = is_good && is_word(*c);
   for (size_t i = 0; is_good && i < sizeof endings / sizeof *endings; i++) {
     text t = {0};

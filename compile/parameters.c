@@ -1,7 +1,7 @@
 /* The tensors of a method as parameters of a C function. */
 #include "compile/parameters.h"
+#include "base/ascii.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ static void parameter_name(const parameters *p, const ir_argument *a, uint32_t n
 
 void parameter_describe_name(const char *name, text *to) {
   for (const char *c = name; *c; c++)
-    text_printf(to, "%c", isalnum((unsigned char)*c) || strchr("_.[] ", *c) ? *c : '_');
+    text_printf(to, "%c",
+                (is_ascii_letter(*c) || is_ascii_digit(*c)) || strchr("_.[] ", *c) ? *c : '_');
 }
 
 void parameter_describe(const parameters *p, const ir_argument *a, uint32_t number, text *to) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "jinja/render.h"
 
 /* ---------------------------------------------------------------- text */
@@ -190,10 +192,10 @@ static clave_status number_text(render *r, const string *s, const char **out) {
 static bool read_real(const char *s, double *out) {
   char *end;
   const char *digits = s + (*s == '-' || *s == '+');
-  bool word = strcasecmp(digits, "nan") == 0 || strcasecmp(digits, "inf") == 0 ||
-              strcasecmp(digits, "infinity") == 0;
+  bool word =
+      equal_ascii(digits, "nan") || equal_ascii(digits, "inf") || equal_ascii(digits, "infinity");
   if (!word && (!*s || digits[strspn(digits, "0123456789.eE+-")])) return false;
-  *out = strtod(s, &end);
+  *out = number_read(s, &end);
   return !*end;
 }
 
@@ -287,8 +289,8 @@ static clave_status filter_round(render *r, value v, const bound *b, value *out)
   double d = value_real(v), scale = pow(10, (double)precision);
   if (!isfinite(d) && !common) return INVALID("cannot convert float infinity to integer");
   if (common && isfinite(d)) {
-    (void)snprintf(text_, sizeof text_, "%.*f", (int)precision, d);
-    d = strtod(text_, NULL);
+    (void)number_print(text_, sizeof text_, "%.*f", (int)precision, d);
+    d = number_read(text_, NULL);
   }
   *out = value_float(common ? d : (up ? ceil(d * scale) : floor(d * scale)) / scale + 0.0);
   return NULL;

@@ -1,11 +1,12 @@
 /* "..." % values and "...".format(values). */
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "jinja/render.h"
 
 typedef struct spec {
@@ -82,18 +83,18 @@ static clave_status real_digits(double d, const spec *f, char *out) {
   char type = f->type ? f->type : 'g', form[] = {'%', '.', '*', type, '\0'};
   if (isnan(d) || isinf(d)) {
     (void)strcpy(out, isnan(d) ? "nan" : "inf");
-    for (char *c = out; *c && isupper((unsigned char)type); c++) *c = (char)toupper(*c);
+    for (char *c = out; *c && is_ascii_upper(type); c++) *c = ascii_upper(*c);
     return NULL;
   }
   if (f->alternate) return UNSUPPORTED("# in the format of a float is not supported");
   if (type == '%') {
-    (void)snprintf(out, 600, "%.*f%%", precision, fabs(d) * 100);
+    (void)number_print(out, 600, "%.*f%%", precision, fabs(d) * 100);
   } else if (!f->type && f->precision < 0) {
     format_real(fabs(d), out);
   } else if (!f->type) {
     return UNSUPPORTED("a precision without a type is not supported");
   } else {
-    (void)snprintf(out, 600, form, precision, fabs(d));
+    (void)number_print(out, 600, form, precision, fabs(d));
   }
   return NULL;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "jinja/render.h"
 #include "json/json.h"
 
@@ -60,7 +61,7 @@ static clave_status read_number(span s, value *out) {
   memcpy(digits, s.data, s.size);
   digits[s.size] = '\0';
   errno = 0;
-  *out = strpbrk(digits, ".eE") ? value_float(strtod(digits, NULL))
+  *out = strpbrk(digits, ".eE") ? value_float(number_read(digits, NULL))
                                 : value_int(strtoll(digits, NULL, 10));
   if (out->kind == VALUE_INT && errno)
     return INVALID("an integer of more than 64 bits: %s", digits);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "jinja/parser.h"
 
 static clave_status parse_unary(parser *p, bool with_filter, node **out);
@@ -122,7 +123,7 @@ static clave_status parse_number(parser *p, node **out) {
   }
   digits[n] = '\0';
   errno = 0;
-  (*out)->constant = t->kind == TOKEN_FLOAT ? value_float(strtod(digits, NULL))
+  (*out)->constant = t->kind == TOKEN_FLOAT ? value_float(number_read(digits, NULL))
                                             : value_int(strtoll(digits, NULL, 10));
   if (t->kind == TOKEN_INTEGER && errno)
     return error_at(*out, STATUS_UNSUPPORTED, "an integer of more than 64 bits");

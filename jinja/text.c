@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 #include "jinja/jinja.h"
 #include "jinja/unicode.h"
@@ -17,8 +18,8 @@
 static void shortest_digits(double d, char digits[20], int *point) {
   char s[40];
   for (int precision = 15; precision <= 17; precision++) {
-    (void)snprintf(s, sizeof s, "%.*e", precision - 1, d);
-    if (strtod(s, NULL) == d) break;
+    (void)number_print(s, sizeof s, "%.*e", precision - 1, d);
+    if (number_read(s, NULL) == d) break;
   }
   size_t n = 0;
   const char *at = s;

@@ -1,8 +1,8 @@
 /* JSON documents as values in memory: what syntax.c reads, kept. */
 #include "json/json.h"
+#include "base/number.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,14 +67,11 @@ static clave_status begin_value(builder *b, json_kind kind) {
   return NULL;
 }
 
-/* As the C locale reads it, whatever the process's. */
 static double read_number(span said) {
   char digits[JSON_MAX_NUMBER + 1];
   memcpy(digits, said.data, said.size);
   digits[said.size] = '\0';
-  char *point = strchr(digits, '.');
-  if (point) *point = *localeconv()->decimal_point;
-  return strtod(digits, NULL);
+  return number_read(digits, NULL);
 }
 
 static clave_status add_scalar(builder *b, json_event event, span said) {

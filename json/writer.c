@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 /* ---------------------------------------------------------------- strings */
@@ -115,35 +116,21 @@ void emit_size(json_writer *j, const char *key, uint64_t value) {
   text_printf(j->out, "%" PRIu64, value);
 }
 
-/* Digits as the locale writes them: what is its decimal point becomes a point. */
-static void write_digits(json_writer *j, const char *key, char *digits) {
-  char *to = digits;
-  for (const char *c = digits; *c; c++) {
-    if (strchr("+-0123456789e", *c)) {
-      *to++ = *c;
-    } else if (to == digits || to[-1] != '.') {
-      *to++ = '.';
-    }
-  }
-  *to = '\0';
-  write_word(j, key, digits);
-}
-
 void emit_number(json_writer *j, const char *key, double value) {
   char digits[40];
   if (!isfinite(value)) {
     write_word(j, key, "null");
     return;
   }
-  (void)snprintf(digits, sizeof digits, "%.17g", value);
-  write_digits(j, key, digits);
+  (void)number_print(digits, sizeof digits, "%.17g", value);
+  write_word(j, key, digits);
 }
 
 void emit_decimal(json_writer *j, const char *key, double value, int places) {
   char digits[400]; /* DBL_MAX has 309 before the point */
   assert(isfinite(value) && places < 50);
-  (void)snprintf(digits, sizeof digits, "%.*f", places, value);
-  write_digits(j, key, digits);
+  (void)number_print(digits, sizeof digits, "%.*f", places, value);
+  write_word(j, key, digits);
 }
 
 void emit_i64(json_writer *j, const char *key, int64_t value) {

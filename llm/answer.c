@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "llm/conversation.h"
 #include "llm/logits.h"
 
@@ -117,6 +118,7 @@ static clave_status finish_token(clave_llm_conversation *c, int64_t start, clave
 }
 
 clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
+  OWN_FLOAT_ENV;
   *out = (clave_llm_token){0};
   TRY(check_goes_on(c));
   int64_t start = clock_ns();
@@ -155,6 +157,7 @@ static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
 
 clave_status clave_llm_next_each(clave_llm_conversation *const *cs, size_t n, clave_llm_token *out,
                                  size_t *done) {
+  OWN_FLOAT_ENV;
   *done = 0;
   for (size_t i = 0; i < n; i++) out[i] = (clave_llm_token){0};
   TRY(check_each(cs, n));
@@ -173,6 +176,7 @@ clave_status clave_llm_next_each(clave_llm_conversation *const *cs, size_t n, cl
 }
 
 clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size_t *size) {
+  OWN_FLOAT_ENV;
   bool found;
   *bytes = "";
   *size = 0;
@@ -202,6 +206,7 @@ static void find_top(const float *logits, size_t n_vocab, clave_llm_logprob *top
 
 clave_status clave_llm_logprobs(const clave_llm_conversation *c, clave_llm_logprob *chosen,
                                 clave_llm_logprob *top, size_t count) {
+  OWN_FLOAT_ENV;
   const float *x = c->logits;
   size_t n = c->llm->info.n_vocab, n_ids = c->ids.count;
   if (n_ids == 0 || c->n_logits != n_ids - 1 || c->n_logits == 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/float_env.h"
 #include "tokenizer/parts.h"
 
 /* ---------------------------------------------------------------- which template */
@@ -176,6 +177,7 @@ static void note_tokens(const clave_llm *l, const text *in, text *out) {
 }
 
 clave_status clave_llm_chat_unknown_tokens(const clave_llm *l, char **out) {
+  OWN_FLOAT_ENV;
   jinja_output o;
   text tokens = {0};
   *out = NULL;

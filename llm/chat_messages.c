@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/sized.h"
 #include "json/json.h"
 #include "json/writer.h"
@@ -141,6 +142,7 @@ static clave_status take_ids(const clave_llm *l, jinja_output *o, clave_ids *out
 
 clave_status clave_llm_chat_ids(const clave_llm *l, const char *template_name,
                                 const clave_llm_message *messages, size_t count, clave_ids *out) {
+  OWN_FLOAT_ENV;
   jinja_output o = {0};
   *out = (clave_ids){0};
   TRY(render_messages(l, template_name, messages, count, NULL, true, &o));
@@ -149,6 +151,7 @@ clave_status clave_llm_chat_ids(const clave_llm *l, const char *template_name,
 
 clave_status clave_llm_render_ids(const clave_llm *l, const clave_template_inputs *inputs,
                                   clave_ids *out) {
+  OWN_FLOAT_ENV;
   jinja_output o = {0};
   *out = (clave_ids){0};
   TRY(render_messages(l, NULL, NULL, 0, inputs, true, &o));
@@ -157,6 +160,7 @@ clave_status clave_llm_render_ids(const clave_llm *l, const clave_template_input
 
 clave_status clave_llm_render(const clave_llm *l, const clave_template_inputs *inputs, char **out,
                               size_t *size) {
+  OWN_FLOAT_ENV;
   jinja_output o = {0};
   *out = NULL;
   *size = 0;

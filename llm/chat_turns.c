@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/hash.h"
 #include "llm/chat.h"
 #include "tokenizer/find.h"
@@ -162,11 +163,13 @@ static clave_status prompt_messages(clave_llm_conversation *c, const char *templ
 
 clave_status clave_llm_prompt_chat(clave_llm_conversation *c, const char *template_name,
                                    const clave_llm_message *messages, size_t count) {
+  OWN_FLOAT_ENV;
   return prompt_messages(c, template_name, messages, count, NULL);
 }
 
 clave_status clave_llm_prompt_messages(clave_llm_conversation *c,
                                        const clave_template_inputs *inputs) {
+  OWN_FLOAT_ENV;
   return prompt_messages(c, NULL, NULL, 0, inputs);
 }
 

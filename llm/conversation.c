@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/float_env.h"
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "tokenizer/find.h"
@@ -64,6 +65,7 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
 clave_status clave_llm_conversation_create(clave_llm *l,
                                            const clave_llm_conversation_options *options,
                                            clave_llm_conversation **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   clave_llm_conversation *c = calloc(1, sizeof *c);
   if (!c) return status_no_memory();
@@ -158,6 +160,7 @@ clave_status conversation_begin_again(clave_llm_conversation *c) {
 }
 
 clave_status clave_llm_reset(clave_llm_conversation *c) {
+  OWN_FLOAT_ENV;
   TRY(conversation_begin_again(c));
   sampler_set_draws(c->sampler, 0);
   c->stats = (clave_llm_stats){.load_ms = c->stats.load_ms};
@@ -181,6 +184,7 @@ static clave_status copy_conversation(const clave_llm_conversation *from,
 }
 
 clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conversation **out) {
+  OWN_FLOAT_ENV;
   TRY(clave_llm_conversation_create(from->llm, &from->options, out));
   clave_status st = copy_conversation(from, *out);
   if (!st) return NULL;
@@ -191,6 +195,7 @@ clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conver
 
 clave_status clave_llm_set_sampler(clave_llm_conversation *c,
                                    const clave_sampler_options *options) {
+  OWN_FLOAT_ENV;
   clave_sampler *sampler;
   TRY(clave_sampler_create(options, &sampler));
   sampler_set_draws(sampler, sampler_draws(c->sampler));
@@ -243,6 +248,7 @@ clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids,
 
 /* A token must follow. */
 clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  OWN_FLOAT_ENV;
   size_t room = c->llm->info.max_context - c->ids.count;
   return conversation_append(c, ids, n, room ? room - 1 : 0);
 }
@@ -260,6 +266,7 @@ static clave_status prompt_encoded(clave_llm_conversation *c, const clave_ids *i
 }
 
 clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes, size_t size) {
+  OWN_FLOAT_ENV;
   clave_ids ids;
   conversation_start_clock(c);
   if (!c->llm->tokenizer) return INVALID("a prompt of text needs a tokenizer; ids do not");

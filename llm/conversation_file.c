@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/float_env.h"
 #include "base/hash.h"
 #include "clave_files.h"
 #include "json/json.h"
@@ -205,6 +206,7 @@ static clave_status fill(const clave_llm_conversation *v, contents *c) {
 }
 
 clave_status clave_llm_save(const clave_llm_conversation *v, const char *path) {
+  OWN_FLOAT_ENV;
   contents c;
   static const char *const metadata[] = {"format", "clave conversation"};
   clave_status st = create_contents(v->llm->program, v->ids.count, v->chat.n_turns, &c);
@@ -404,6 +406,7 @@ static clave_status restore_from(clave_llm_conversation *v, const clave_tensors 
 }
 
 clave_status clave_llm_restore(clave_llm_conversation *v, const char *path) {
+  OWN_FLOAT_ENV;
   clave_tensors *file;
   TRY(clave_tensors_load(path, &file));
   clave_status st = restore_from(v, file);

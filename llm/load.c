@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/sized.h"
 #include "base/threads.h"
 #include "clave_files.h"
@@ -151,6 +152,7 @@ bool llm_is_stop_id(const clave_llm *l, uint32_t id) {
 /* ---------------------------------------------------------------- lifetime */
 
 clave_status clave_tokenizer_of_program(const clave_program *program, clave_tokenizer **out) {
+  OWN_FLOAT_ENV;
   size_t size;
   const void *bytes = clave_program_section(program, "TOKN", &size);
   *out = NULL;
@@ -185,6 +187,7 @@ static clave_status load(clave_llm *l, const char *path, const clave_llm_options
 
 clave_status clave_llm_load(const char *path, clave_device *device,
                             const clave_llm_options *options, clave_llm **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   int64_t start = clock_ns();
   clave_llm *l = calloc(1, sizeof *l);

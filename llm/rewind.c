@@ -1,4 +1,5 @@
 /* Back in a conversation: to fewer ids, or before its last turn. */
+#include "base/float_env.h"
 #include "llm/conversation.h"
 
 clave_status conversation_run_again(clave_llm_conversation *c, size_t first) {
@@ -28,6 +29,7 @@ static clave_status go_back(clave_llm_conversation *c, size_t count, bool run_ag
 }
 
 clave_status clave_llm_rewind(clave_llm_conversation *c, size_t count) {
+  OWN_FLOAT_ENV;
   if (count > c->ids.count)
     return INVALID("back to %zu tokens in a conversation of %zu", count, c->ids.count);
   if (count == 0) return conversation_begin_again(c);
@@ -37,6 +39,7 @@ clave_status clave_llm_rewind(clave_llm_conversation *c, size_t count) {
 }
 
 clave_status clave_llm_undo(clave_llm_conversation *c, bool question) {
+  OWN_FLOAT_ENV;
   chat_memory *m = &c->chat;
   if (!m->n_turns) return INVALID("there is no turn of a chat to take back");
   chat_turn last = m->turns[m->n_turns - 1];

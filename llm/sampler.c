@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/philox.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -47,6 +48,7 @@ static clave_status check_options(const clave_sampler_options *o) {
 }
 
 clave_status clave_sampler_create(const clave_sampler_options *options, clave_sampler **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   clave_sampler_options o;
   TRY(sized_read(options, &o, SIZED(clave_sampler_options, seed)));
@@ -398,6 +400,7 @@ clave_status sampler_choose(clave_sampler *s, sampler_scratch *w, const sampler_
 
 clave_status clave_sampler_sample(clave_sampler *s, const float *logits, size_t count,
                                   const uint32_t *seen, size_t n_seen, uint32_t *id) {
+  OWN_FLOAT_ENV;
   sampler_input in = {.logits = logits, .count = count, .seen = seen, .n_seen = n_seen};
   return sampler_choose(s, &s->own, &in, id);
 }

@@ -1,6 +1,7 @@
 /* How likely a text is to a model: the log probability of each of its tokens. */
 #include <math.h>
 
+#include "base/float_env.h"
 #include "llm/conversation.h"
 #include "llm/logits.h"
 
@@ -53,6 +54,7 @@ static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, 
 
 clave_status clave_llm_score(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                              double *out) {
+  OWN_FLOAT_ENV;
   TRY(conversation_run_pending(&c, 1));
   bool first = c->ids.count == 0;
   TRY(conversation_append(c, ids, n, c->llm->info.max_context - c->ids.count));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/sized.h"
 
 /* ---------------------------------------------------------------- lifetime */
@@ -43,6 +44,7 @@ clave_status template_add_said(clave_template *t, const char *said) {
 }
 
 clave_status clave_template_create(const char *source, size_t size, clave_template **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   clave_template *t = calloc(1, sizeof *t);
   if (!t) return status_no_memory();
@@ -147,6 +149,7 @@ clave_status template_take_text(jinja_output *o, char **out, size_t *size) {
 
 clave_status clave_template_render(const clave_template *t, const clave_template_inputs *inputs,
                                    char **out, size_t *size) {
+  OWN_FLOAT_ENV;
   jinja_output o;
   *out = NULL;
   *size = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/float_env.h"
 #include "json/fields.h"
 #include "llm/language_model.h"
 #include "llm/template.h"
@@ -159,6 +160,7 @@ static clave_status load(clave_template *t, const char *path) {
 }
 
 clave_status clave_template_load(const char *path, clave_template **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   clave_template *t = calloc(1, sizeof *t);
   if (!t) return status_no_memory();

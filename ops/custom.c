@@ -3,10 +3,10 @@
  * parameters name tensors of the op, its grid is no larger than a device can count. */
 #include "ops/custom.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ops/rule_checks.h"
 
 enum {
@@ -50,9 +50,9 @@ uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *p) {
 /* ---------------------------------------------------------------- kernels */
 
 static bool is_identifier(const char *name) {
-  if (!isalpha((unsigned char)name[0]) && name[0] != '_') return false;
+  if (!is_ascii_letter(name[0]) && name[0] != '_') return false;
   size_t n = 1;
-  while (isalnum((unsigned char)name[n]) || name[n] == '_') n++;
+  while ((is_ascii_letter(name[n]) || is_ascii_digit(name[n])) || name[n] == '_') n++;
   return name[n] == 0 && n <= MAX_NAME;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "serialize/fields.h"
 #include "serialize/limits.h"
@@ -28,7 +29,7 @@ clave_status decode_error(const decoder *d, const char *format, ...) {
   append_path(d->path, path, sizeof path);
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(message, sizeof message, format, args);
+  (void)number_vprint(message, sizeof message, format, args);
   va_end(args);
   return path[0] ? INVALID("%s: %s", path, message) : INVALID("%s", message);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/float_env.h"
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "tokenizer/unicode.h"
@@ -89,6 +90,7 @@ static clave_status encode_valid(encoder *e, span in, const clave_encode_options
 
 clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes, size_t size,
                                     const clave_encode_options *options, clave_ids *out) {
+  OWN_FLOAT_ENV;
   *out = (clave_ids){0};
   clave_encode_options o;
   TRY(sized_read(options, &o, SIZED(clave_encode_options, special)));

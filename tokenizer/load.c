@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/float_env.h"
 #include "base/sized.h"
 #include "tokenizer/added.h"
 #include "tokenizer/folder.h"
@@ -30,6 +31,7 @@ static clave_status read_file(clave_tokenizer *t, span file,
 
 clave_status clave_tokenizer_create(const void *bytes, size_t size,
                                     const clave_tokenizer_options *options, clave_tokenizer **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   clave_tokenizer_options o;
   TRY(sized_read(options, &o, SIZED(clave_tokenizer_options, pattern)));
@@ -56,6 +58,7 @@ static clave_status load_file(const char *path, const clave_tokenizer_options *o
 
 clave_status clave_tokenizer_load(const char *path, const clave_tokenizer_options *options,
                                   clave_tokenizer **out) {
+  OWN_FLOAT_ENV;
   *out = NULL;
   char *file = NULL;
   TRY(folder_find_tokenizer(path, &file));

@@ -16,8 +16,8 @@
  * character, without Oniguruma's "ss" for U+00DF. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/unicode.h"
 
@@ -190,7 +190,7 @@ static void put_property(translator *t, bool negated, const char *prefix, const 
 static clave_status check_case(const translator *t, const char *name) {
   static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
   for (size_t i = 0; t->caseless && i < LENGTH(cased); i++) {
-    if (strcasecmp(cased[i], name) == 0) return refuse(t, "case in brackets under (?i)");
+    if (equal_ascii(cased[i], name)) return refuse(t, "case in brackets under (?i)");
   }
   return NULL;
 }

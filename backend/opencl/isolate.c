@@ -1,11 +1,11 @@
 /* The text of a kernel as part of a larger one: a function, all of whose names at file scope and
  * macros begin with a prefix of its own, so that kernels of the same files with other macros lie in
  * one program. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "base/ascii.h"
 
 /* Names, sorted once they are all there. */
 typedef struct name_list {
@@ -50,7 +50,7 @@ static bool is_word(span s, const char *word) {
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SPACE, TOKEN_OTHER } token_kind;
 
-static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_name_char(char c) { return (is_ascii_letter(c) || is_ascii_digit(c)) || c == '_'; }
 
 /* Numbers are OTHER as a whole, so that their suffixes are no names; so are strings. */
 static token_kind next_token(const char *at, span *token) {
@@ -58,10 +58,10 @@ static token_kind next_token(const char *at, span *token) {
   token_kind kind = TOKEN_OTHER;
   if (!*at) {
     kind = TOKEN_END;
-  } else if (isspace((unsigned char)*at)) {
+  } else if (is_ascii_space(*at)) {
     kind = TOKEN_SPACE;
-    while (isspace((unsigned char)*end)) end++;
-  } else if (isdigit((unsigned char)*at)) {
+    while (is_ascii_space(*end)) end++;
+  } else if (is_ascii_digit(*at)) {
     while (is_name_char(*end) || *end == '.') end++;
   } else if (is_name_char(*at)) {
     kind = TOKEN_NAME;
@@ -78,7 +78,7 @@ static token_kind next_token(const char *at, span *token) {
 }
 
 static const char *skip_spaces(const char *at) {
-  while (isspace((unsigned char)*at)) at++;
+  while (is_ascii_space(*at)) at++;
   return at;
 }
 

@@ -9,6 +9,7 @@
 #include "backend/opencl/binaries.h"
 #include "backend/opencl/build_messages.h"
 #include "base/hash.h"
+#include "base/number.h"
 
 struct kernel_program {
   const char *stem, *kernel; /* string literals, or `name` */
@@ -41,7 +42,7 @@ void device_note(cl_device *d, const char *format, ...) {
   char line[512];
   va_list args;
   va_start(args, format);
-  vsnprintf(line, sizeof line, format, args);
+  number_vprint(line, sizeof line, format, args);
   va_end(args);
   mutex_lock(d->note_lock);
   d->message(d->message_ctx, line);

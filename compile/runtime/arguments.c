@@ -1,5 +1,6 @@
 /* Arguments in words, and sizes from the lengths of files. */
 #include "compile/runtime/arguments.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -219,7 +220,7 @@ clave_status read_number(const model_argument *a, const char *word, unsigned cha
   int64_t integer = 0;
   bool is_good = parse_integer(word, &integer);
   if (a->type == DTYPE_F64) {
-    const double number = strtod(word, &end);
+    const double number = number_read(word, &end);
     is_good = *word && !*end;
     memcpy(bytes, &number, sizeof number);
   } else if (a->type == DTYPE_BOOL) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "base/memory.h"
 #include "compile/runtime/core.h"
 #include "compile/runtime/model.h"
@@ -26,6 +27,7 @@ static clave_status start(library_model *l) {
 }
 
 void *model_library_create(int n_threads) {
+  OWN_FLOAT_ENV;
   library_model *l = calloc(1, sizeof *l);
   if (!l) return NULL;
   l->n_threads = n_threads;
@@ -59,6 +61,7 @@ static clave_status check_outputs(void *const *outputs) {
 }
 
 int model_library_run(void *library, const void *const *inputs, void *const *outputs) {
+  OWN_FLOAT_ENV;
   library_model *l = library;
   const int n = method()->n_inputs;
   model_value *out = l->values + n;
@@ -79,6 +82,7 @@ const char *model_library_error(const void *library) {
 void model_library_reset(void *library) { status_free(model_reset(((library_model *)library)->m)); }
 
 int model_library_verify(void *library) {
+  OWN_FLOAT_ENV;
   library_model *l = library;
   status_free(l->failed);
   l->failed = verify_another(l->n_threads);

@@ -102,6 +102,9 @@ def test_help_names_every_target():
         ("llm/x.c", '#include "tokenizer/tokenizer.h"', True),
         ("include/clave_tokenizer.h", '#include "clave_llm.h"', True),
         ("elsewhere/x.c", "int x;", True),
+        ("jinja/x.c", "#include <ctype.h>", True),
+        ("cli/x.c", "double d = strtod(s, NULL);", True),
+        ("base/number.c", "double d = strtod(s, NULL);", False),
     ],
 )
 def test_layers_finds(tmp_path, path, line, wrong):

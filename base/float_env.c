@@ -1,0 +1,32 @@
+/* Enters and leaves the library's floating-point environment. */
+#include "base/float_env.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+/* False where it cannot be told without the cost of setting it. */
+static bool is_default(void) {
+#ifdef __x86_64__
+  enum { CONTROL_87 = 0x37F, CONTROL = 0x1F80, FLAGS = 0x3F };
+  unsigned short control;
+  __asm__ volatile("fnstcw %0" : "=m"(control));
+  return control == CONTROL_87 && (_mm_getcsr() & ~(unsigned)FLAGS) == CONTROL;
+#else
+  return false;
+#endif
+}
+
+float_env float_env_enter(void) {
+  float_env e = {.is_changed = !is_default()};
+  if (!e.is_changed) return e;
+  (void)fegetenv(&e.host);
+  (void)fesetenv(FE_DFL_ENV);
+  return e;
+}
+
+void float_env_leave(const float_env *e) {
+  if (e->is_changed) (void)fesetenv(&e->host);
+}
+
+void float_env_reset(void) { (void)fesetenv(FE_DFL_ENV); }

@@ -1,0 +1,22 @@
+#ifndef BASE_FLOAT_ENV_H
+#define BASE_FLOAT_ENV_H
+/* The floating-point environment that the library computes in, whatever its host has set: rounding
+ * to nearest, subnormal numbers kept, no traps. The host's own is restored when a call returns. */
+#include <fenv.h>
+#include <stdbool.h>
+
+typedef struct float_env {
+  fenv_t host;
+  bool is_changed; /* the host's differs from the default, and is in `host` */
+} float_env;
+
+float_env float_env_enter(void);
+void float_env_leave(const float_env *e);
+/* For the first lines of a thread, which inherits the environment of its creator. */
+void float_env_reset(void);
+
+/* Declares that the rest of this block computes in the library's environment. */
+#define OWN_FLOAT_ENV \
+  const float_env host_floats __attribute__((cleanup(float_env_leave))) = float_env_enter()
+
+#endif

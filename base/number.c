@@ -1,0 +1,42 @@
+/* Numbers from and to text in the C locale. */
+#include "base/number.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/float_env.h"
+
+/* Makes the C locale the thread's; returns what was. The object is static in the C library. */
+static locale_t enter_locale(void) {
+  const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  return c ? uselocale(c) : (locale_t)0;
+}
+
+static void leave_locale(locale_t before) {
+  if (before) (void)uselocale(before);
+}
+
+double number_read(const char *s, char **end) {
+  OWN_FLOAT_ENV;
+  const locale_t before = enter_locale();
+  const double d = strtod(s, end);
+  leave_locale(before);
+  return d;
+}
+
+int number_vprint(char *out, size_t size, const char *format, va_list args) {
+  OWN_FLOAT_ENV;
+  const locale_t before = enter_locale();
+  const int n = vsnprintf(out, size, format, args);
+  leave_locale(before);
+  return n;
+}
+
+int number_print(char *out, size_t size, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const int n = number_vprint(out, size, format, args);
+  va_end(args);
+  return n;
+}

@@ -147,6 +147,8 @@ static clave_status run_talk(life *l) {
   in.messages = "[{\"role\": \"user\", \"content\": \"And?\"}]";
   TRY(clave_llm_prompt_messages(l->fork, &in));
   TRY(answer(l->fork));
+  in.messages =
+      "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"And\"}, \"?\"]}]";
   TRY(chat(l, &in));
   TRY(answer_both(l));
   char *tokens;

@@ -90,9 +90,12 @@ def export(path, form="scalar", fixed=None, tokenizer=None, llm=None, **options)
     return path
 
 
-def export_attention(path, context):
+def export_attention(path, context, tokenizer=None, llm=None):
     length = torch.export.Dim("length", min=1, max=context)
     program = clave.export(Attends(context).eval(), arguments(3), dynamic_shapes=({1: length}, None))
+    program.set_tokenizer(tokenizer)
+    if llm is not None:
+        program.metadata = {"llm": llm}
     program.save(path)
     return path
 

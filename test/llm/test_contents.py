@@ -96,6 +96,15 @@ def test_parts_of_several_messages(folder):
     assert 259 not in llm.apply_chat_template(special, tokenize=True)  # what people write is text
 
 
+@pytest.mark.parametrize("name", ["adds", "lists"])
+def test_parts_that_are_bare_strings(folder, name):
+    for content in (["a"], ["a", part("b")], [part("a"), "b", part("c")]):
+        joined = "\n".join(p if isinstance(p, str) else p["text"] for p in content)
+        chat = [{"role": "user", "content": content}, {"role": "user", "content": [part("x")]}]
+        want = rendered(name, [{"role": "user", "content": joined}, chat[1]])
+        assert model(folder, name).apply_chat_template(chat) == want
+
+
 def test_chats_in_parts(folder):
     """The conversation goes on, and gives the messages as they came."""
     llm = model(folder, "adds")

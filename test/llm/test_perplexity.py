@@ -47,6 +47,7 @@ def folder(tmp_path_factory):
         _models.export(folder / f"{name}.clv", tokenizer=ranks, llm={"bos": 1}, **options)
     _models.export(folder / "free.clv", tokenizer=ranks, llm={"bos": None}, every=True)
     _models.export(folder / "ids.clv")
+    _models.export_attention(folder / "paged.clv", _models.CONTEXT, ranks, {"bos": 1})
     (folder / "text").write_bytes(TEXT)
     (folder / "empty").write_bytes(b"")
     (folder / "one").write_bytes(b"x")
@@ -148,3 +149,49 @@ def test_scores_from_the_beginning_to_the_end(folder):
     with pytest.raises(Error, match="full"):
         talk.next()
     assert talk.ids() == ids
+
+
+def paged_log_probabilities(ids):
+    """As log_probabilities, of the model whose state may lie in pages."""
+    with torch.no_grad():
+        logits = [_models.Attends()(torch.tensor([ids[: i + 1]]), torch.tensor(0))[0] for i in range(len(ids) - 1)]
+    return [math.nan, *torch.stack(logits).double().log_softmax(-1)[range(len(ids) - 1), ids[1:]].tolist()]
+
+
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_programs_in_pages_score_in_pieces(folder, device):
+    """Each piece is one run, whose logits are those of all its tokens; others that share the pool are left alone."""
+    model, runs = Llm(folder / "paged.clv", Device(device)), {}
+    assert model.info.page_rows == 32
+    ids = [(7 * i * i + 3) % 300 for i in range(50)]
+    want = paged_log_probabilities([5, 6, 7, *ids])
+    answer = Talk(model).prompt([5, 6, 7, *ids]).take(4)[0]
+    for chunk in (1, 2, 7, 32, 0):
+        calls = []
+        talk = Talk(model, chunk=chunk, cancel=lambda calls=calls: calls.append(1)).prompt([5, 6, 7])
+        other = Talk(model).prompt([5, 6, 7, *ids[:20]])
+        scores = talk.score(ids[:20])
+        assert other.take(1)[0] == [Talk(model).prompt([5, 6, 7, *ids[:20]]).next()[0]]
+        fork = talk.fork()
+        scores += talk.score(ids[20:21]) + talk.score(ids[21:])
+        runs[chunk] = len(calls)
+        assert scores == pytest.approx(want[3:], rel=1e-4, abs=1e-5)
+        assert fork.score(ids[20:]) == pytest.approx(want[23:], rel=1e-4, abs=1e-5)
+        assert talk.ids() == fork.ids() == [5, 6, 7, *ids] and talk.take(4)[0] == fork.take(4)[0] == answer
+    assert runs[0] * 4 < runs[1]
+
+
+def test_perplexity_of_a_program_in_pages(clave, folder):
+    """The same in pieces of any size, and torch's."""
+    ids, nats, n = list(TEXT), 0.0, 0
+    for begin in range(0, len(ids), 39):
+        scores = paged_log_probabilities([1, *ids[begin : begin + 39]])[1:]
+        nats, n = nats - sum(scores), n + len(scores)
+    for chunk in (1, 5, 40, 64):
+        p = clave(
+            "paged.clv", "--perplexity", "text", "--window", 40, "--prefill-chunk", chunk, "--stats-json", "stats"
+        )
+        assert measured(folder, p)["nats_per_token"] == pytest.approx(nats / n, rel=1e-5)
+    for how, same in (("yes", True), ("auto", True), ("no", False)):
+        p = clave("paged.clv", "--perplexity", "text", "--window", 40, "--bos", how, "--stats-json", "stats")
+        assert (measured(folder, p)["nats_per_token"] == pytest.approx(nats / n, rel=1e-5)) == same

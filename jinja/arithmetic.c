@@ -130,8 +130,11 @@ static bool has_html(const string *s) {
 }
 
 static clave_status add_strings(render *r, const string *x, const string *y, value *out) {
-  bool escapes = x->escaped != y->escaped && has_html(x->escaped ? y : x);
-  if (escapes) return UNSUPPORTED("adding to escaped text is not supported");
+  if (x->escaped != y->escaped && has_html(x->escaped ? y : x)) {
+    value safe; /* as markupsafe does: the filter safe changes what is added to its result */
+    TRY(escape_html(r, value_string(x->escaped ? y : x), &safe));
+    return x->escaped ? add_strings(r, x, safe.u.text, out) : add_strings(r, safe.u.text, y, out);
+  }
   TRY(concat_strings(&r->arena, x, y, out));
   if (!x->escaped && !y->escaped) return NULL;
   string *s;

@@ -110,7 +110,9 @@ static clave_status append_text_format(render *r, builder *b, const string *s, c
   value cut = value_string(s);
   if (f->precision >= 0)
     TRY(get_slice(r, cut, (value[]){value_none(), value_int(f->precision), value_none()}, &cut));
-  append_padded(b, cut.u.text, 0, f, '<');
+  spec text_ = *f; /* zeros are behind a text */
+  if (!text_.align) text_.align = '<';
+  append_padded(b, cut.u.text, 0, &text_, '<');
   return NULL;
 }
 
@@ -231,6 +233,8 @@ static clave_status percent_value(percent *p) {
   if (named) TRY(named_argument(p, &v));
   TRY(read_percent_spec(p, &f));
   if (f.type == '%') {
+    if (f.width || f.precision >= 0 || f.zero || f.alternate || f.sign || f.align || named)
+      return UNSUPPORTED("%%%% with a width or flags is not supported");
     builder_puts(&p->out, "%");
     return NULL;
   }

@@ -1,5 +1,6 @@
 /* Expressions, from what binds least to what binds most. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,8 @@ static clave_status parse_number(parser *p, node **out) {
   errno = 0;
   (*out)->constant = t->kind == TOKEN_FLOAT ? value_float(number_read(digits, NULL))
                                             : value_int(strtoll(digits, NULL, 10));
+  if (t->kind == TOKEN_FLOAT && !isfinite((*out)->constant.u.real))
+    return error_at(*out, STATUS_UNSUPPORTED, "a float beyond the range is not supported");
   if (t->kind == TOKEN_INTEGER && errno)
     return error_at(*out, STATUS_UNSUPPORTED, "an integer of more than 64 bits");
   return NULL;

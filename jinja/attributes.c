@@ -170,10 +170,16 @@ static clave_status nth_item(render *r, value of, int64_t i, value *out) {
   return NULL;
 }
 
+static clave_status refuse_escaped(value v) {
+  if (v.kind != VALUE_STRING || !v.u.text->escaped) return NULL;
+  return UNSUPPORTED("parts of escaped text are not supported");
+}
+
 clave_status get_item(render *r, value of, value key, value *out) {
   int64_t i;
   bool found;
   *out = value_undefined(NULL);
+  TRY(refuse_escaped(of));
   if (of.kind == VALUE_DICT) {
     value *item = NULL;
     if (key.kind == VALUE_STRING) {
@@ -284,6 +290,7 @@ static clave_status slice_range(render *r, const range_value *of, const value bo
 }
 
 clave_status get_slice(render *r, value of, const value bounds[3], value *out) {
+  TRY(refuse_escaped(of));
   if (of.kind == VALUE_STRING) return slice_string(r, of.u.text, bounds, out);
   if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(r, of, bounds, out);
   if (of.kind == VALUE_RANGE) return slice_range(r, of.u.range, bounds, out);

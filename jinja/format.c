@@ -305,6 +305,7 @@ static clave_status read_spec(const char *s, const char *end, spec *f) {
   if (s < end && *s == ',') f->comma = *s++ == ',';
   if (s < end && *s == '.') {
     s++;
+    if (s == end || !is_ascii_digit(*s)) return INVALID("a format has no precision behind '.'");
     TRY(read_digits(&s, end, MAX_PRECISION, &f->precision));
   }
   if (s < end) f->type = *s++;
@@ -317,6 +318,8 @@ static clave_status append_formatted(render *r, builder *b, value v, const spec 
   bool real = v.kind == VALUE_FLOAT || (f->type && strchr("eEfFgG%", f->type));
   if (v.kind == VALUE_STRING || bare) {
     if (f->type && f->type != 's') return INVALID("unknown format code '%c' for str", f->type);
+    if (f->sign || f->comma || f->alternate || f->align == '=')
+      return INVALID("a sign, ',', '#' or '=' is not allowed in the format of a str");
     TRY(make_str(&r->arena, v, &s));
     return append_text_format(r, b, s.u.text, f);
   }
@@ -327,6 +330,8 @@ static clave_status append_formatted(render *r, builder *b, value v, const spec 
     return INVALID("unknown format code '%c' for %s", f->type, value_type(v));
   if (real) return append_real_format(b, value_real(v), f);
   if (f->precision >= 0) return INVALID("precision not allowed in integer format");
+  if (f->comma && f->type && f->type != 'd')
+    return INVALID("cannot specify ',' with '%c'", f->type);
   TRY(want_integer(v, &i));
   return append_whole(b, i, f);
 }

@@ -507,6 +507,8 @@ static clave_status parse_one_target(parser *p, bool with_namespace, node **out)
         memcmp(name->text.data, constants[i], name->text.size) == 0)
       return parse_error(p, "%s cannot be assigned to", constants[i]);
   }
+  if (p->within_loops && name->text.size == 4 && memcmp(name->text.data, "loop", 4) == 0)
+    return parse_error(p, "loop cannot be assigned to within a loop");
   bool member = with_namespace && at_operator(p, ".");
   TRY(new_node(p, member ? NODE_MEMBER : NODE_NAME, name, out));
   TRY(copy_name(p, name, &(*out)->name));
@@ -535,7 +537,7 @@ clave_status parse_target(parser *p, bool with_namespace, node **out) {
   while (skip_operator(p, ",")) {
     last = &(*last)->next;
     if (p->at->kind != TOKEN_NAME && !at_operator(p, "(")) break;
-    if (at_name(p, "in")) break;
+    if (at_name(p, "in")) return parse_error(p, "expected another name");
     TRY(parse_target_item(p, with_namespace, last));
   }
   TRY(new_node(p, NODE_TUPLE, begin, out));

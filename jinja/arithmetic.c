@@ -130,8 +130,11 @@ static bool has_html(const string *s) {
 }
 
 static clave_status add_strings(render *r, const string *x, const string *y, value *out) {
-  bool escapes = x->escaped != y->escaped && has_html(x->escaped ? y : x);
-  if (escapes) return UNSUPPORTED("adding to escaped text is not supported");
+  if (x->escaped != y->escaped && has_html(x->escaped ? y : x)) {
+    value safe; /* as markupsafe does: the filter safe changes what is added to its result */
+    TRY(escape_html(r, value_string(x->escaped ? y : x), &safe));
+    return x->escaped ? add_strings(r, x, safe.u.text, out) : add_strings(r, safe.u.text, y, out);
+  }
   TRY(concat_strings(&r->arena, x, y, out));
   if (!x->escaped && !y->escaped) return NULL;
   string *s;
@@ -144,6 +147,7 @@ static clave_status add_strings(render *r, const string *x, const string *y, val
 
 clave_status repeat_string(render *r, const string *s, int64_t times, value *out) {
   builder b = {0};
+  if (s->escaped) return UNSUPPORTED("repeating escaped text is not supported");
   size_t n = times > 0 ? (size_t)times : 0;
   if (s->size && n > JINJA_MAX_OUTPUT / s->size)
     return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
@@ -185,6 +189,8 @@ static bool is_sequence(value v) {
 clave_status arithmetic(render *r, binary_op op, value x, value y, value *out) {
   static const char *const names[] = {"+", "-", "*", "/", "//", "%", "**"};
   if (value_number(x) && value_number(y)) return numbers(op, x, y, out);
+  if (op == OP_MOD && x.kind == VALUE_STRING && x.u.text->escaped)
+    return UNSUPPORTED("%% of escaped text is not supported");
   if (op == OP_MOD && x.kind == VALUE_STRING) return format_percent(r, x.u.text, y, out);
   TRY(refuse_undefined(x));
   TRY(refuse_undefined(y));

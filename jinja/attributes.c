@@ -72,6 +72,25 @@ static clave_status bind_method(render *r, value of, int index, value *out) {
   return NULL;
 }
 
+/* What Jinja2's macros tell of themselves. */
+static clave_status get_of_macro(render *r, const macro *m, const string *name, value *out) {
+  const node *n = m->node;
+  value s;
+  if (string_is(name, "name")) return make_puts(&r->arena, n->name, out);
+  if (string_is(name, "catch_kwargs")) *out = value_bool(n->kwargs != SLOT_NONE);
+  if (string_is(name, "catch_varargs")) *out = value_bool(n->varargs != SLOT_NONE);
+  if (string_is(name, "caller")) *out = value_bool(n->caller != SLOT_NONE);
+  if (string_is(name, "explicit_caller"))
+    return UNSUPPORTED("the attribute 'explicit_caller' of a macro is not supported");
+  if (!string_is(name, "arguments")) return NULL;
+  TRY(make_list(&r->arena, VALUE_TUPLE, 0, out));
+  for (const node *p = n->a; p; p = p->next) {
+    TRY(make_puts(&r->arena, p->name, &s));
+    TRY(list_add(&r->arena, out->u.list, s));
+  }
+  return NULL;
+}
+
 /* *found: the value has it, even if the sandbox makes it undefined. */
 static clave_status own_attribute(render *r, value of, const string *name, value *out,
                                   bool *found) {
@@ -79,6 +98,10 @@ static clave_status own_attribute(render *r, value of, const string *name, value
   *out = value_undefined(NULL);
   if (of.kind == VALUE_LOOP) *out = get_loop(of.u.loop, find_loop_name(name));
   if (out->kind != VALUE_UNDEFINED) return NULL;
+  if (of.kind == VALUE_MACRO) TRY(get_of_macro(r, of.u.macro, name, out));
+  if (out->kind != VALUE_UNDEFINED) return NULL;
+  if (of.kind == VALUE_FUNCTION && name->size && *name->data != '_')
+    return UNSUPPORTED("attributes of functions are not supported");
   if (of.kind == VALUE_NAMESPACE) {
     const value *v = dict_find_text(of.u.dict, name);
     if (v) *out = *v;
@@ -147,10 +170,16 @@ static clave_status nth_item(render *r, value of, int64_t i, value *out) {
   return NULL;
 }
 
+static clave_status refuse_escaped(value v) {
+  if (v.kind != VALUE_STRING || !v.u.text->escaped) return NULL;
+  return UNSUPPORTED("parts of escaped text are not supported");
+}
+
 clave_status get_item(render *r, value of, value key, value *out) {
   int64_t i;
   bool found;
   *out = value_undefined(NULL);
+  TRY(refuse_escaped(of));
   if (of.kind == VALUE_DICT) {
     value *item = NULL;
     if (key.kind == VALUE_STRING) {
@@ -261,6 +290,7 @@ static clave_status slice_range(render *r, const range_value *of, const value bo
 }
 
 clave_status get_slice(render *r, value of, const value bounds[3], value *out) {
+  TRY(refuse_escaped(of));
   if (of.kind == VALUE_STRING) return slice_string(r, of.u.text, bounds, out);
   if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(r, of, bounds, out);
   if (of.kind == VALUE_RANGE) return slice_range(r, of.u.range, bounds, out);

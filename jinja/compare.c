@@ -275,6 +275,8 @@ static clave_status contains_item(arena *a, value item, value in, bool *out) {
 clave_status value_contains(arena *a, value item, value in, bool *out) {
   value *found;
   if (in.kind == VALUE_STRING) return contains_text(a, item, in.u.text, out);
+  if (in.kind == VALUE_VIEW && in.u.view->kind == VIEW_KEYS)
+    TRY(dict_find(in.u.view->of, item, &found)); /* a key that cannot be hashed is an error */
   if (in.kind != VALUE_DICT) return contains_item(a, item, in, out);
   TRY(dict_find(in.u.dict, item, &found));
   *out = found != NULL;

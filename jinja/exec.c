@@ -236,7 +236,9 @@ static clave_status keep_items(render *r, const node *n, list *items) {
   return NULL;
 }
 
-static clave_status run_loop(render *r, const node *n, loop_state *loop) {
+/* *completed: the body ran to its end once, without break or continue. */
+static clave_status run_loop(render *r, const node *n, loop_state *loop, bool *completed) {
+  *completed = false;
   for (loop->at = 0; loop->at < loop->items.count; loop->at++) {
     TRY(enter_scope(r, n->scope));
     if (n->loop != SLOT_NONE) r->now->slots[n->loop] = (value){VALUE_LOOP, {.loop = loop}};
@@ -245,6 +247,7 @@ static clave_status run_loop(render *r, const node *n, loop_state *loop) {
     flow left = r->flow;
     r->flow = FLOW_NEXT;
     if (left == FLOW_BREAK) break;
+    if (left == FLOW_NEXT) *completed = true;
   }
   return NULL;
 }
@@ -252,13 +255,14 @@ static clave_status run_loop(render *r, const node *n, loop_state *loop) {
 static clave_status exec_for(render *r, const node *n) {
   loop_state *loop;
   value over;
+  bool completed;
   TRY(eval(r, n->b, &over));
   TRY(arena_alloc(&r->arena, 1, sizeof *loop, &loop));
   *loop = (loop_state){.depth = 1};
   TRY(value_items(&r->arena, over, &loop->items));
   if (n->e) TRY(keep_items(r, n, &loop->items));
-  TRY(run_loop(r, n, loop));
-  if (loop->items.count || !n->d) return NULL;
+  TRY(run_loop(r, n, loop, &completed));
+  if (completed || !n->d) return NULL;
   TRY(enter_scope(r, n->else_scope));
   return exec(r, n->d);
 }

@@ -7,7 +7,9 @@
 
 #include "base/ascii.h"
 #include "base/number.h"
+#include "base/utf8.h"
 #include "jinja/render.h"
+#include "jinja/unicode.h"
 
 /* ---------------------------------------------------------------- text */
 
@@ -71,7 +73,7 @@ static clave_status filter_safe(render *r, value v, const bound *b, value *out) 
   return mark_escaped(r, s, out);
 }
 
-static clave_status escape(render *r, value s, value *out) {
+clave_status escape_html(render *r, value s, value *out) {
   static const char special[] = "&<>'\"";
   static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   builder b = {0};
@@ -96,7 +98,7 @@ static clave_status filter_forceescape(render *r, value v, const bound *b, value
   value s;
   (void)b;
   TRY(make_str(&r->arena, v, &s));
-  return escape(r, s, out);
+  return escape_html(r, s, out);
 }
 static clave_status filter_escape(render *r, value v, const bound *b, value *out) {
   *out = v;
@@ -169,7 +171,19 @@ static clave_status filter_format(render *r, value v, const call_args *args, val
 
 /* A copy that ends in NUL, without white space around it and without the underscores that Python
  * allows between digits. NULL: it holds NUL, or an underscore elsewhere. */
-static clave_status number_text(render *r, const string *s, const char **out) {
+static bool is_hexadecimal(char c) {
+  return is_ascii_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'f');
+}
+
+/* True for an underscore that Python permits between two digits. */
+static bool joins_digits(const string *s, size_t i, int64_t base) {
+  if (i == 0 || i + 1 >= s->size) return false;
+  const char before = s->data[i - 1], after = s->data[i + 1];
+  if (base <= 10) return is_ascii_digit(before) && is_ascii_digit(after);
+  return is_hexadecimal(before) && is_hexadecimal(after);
+}
+
+static clave_status number_text(render *r, const string *s, int64_t base, const char **out) {
   value trimmed;
   char *copy;
   size_t n = 0;
@@ -178,9 +192,11 @@ static clave_status number_text(render *r, const string *s, const char **out) {
   const string *t = trimmed.u.text;
   TRY(arena_alloc(&r->arena, t->size + 1, 1, &copy));
   for (size_t i = 0; i < t->size; i++) {
-    bool between = i > 0 && i + 1 < t->size && t->data[i - 1] >= '0' && t->data[i - 1] <= '9' &&
-                   t->data[i + 1] >= '0' && t->data[i + 1] <= '9';
-    if (!t->data[i] || (t->data[i] == '_' && !between)) return NULL;
+    uint32_t c;
+    (void)utf8_read(t->data + i, &c);
+    if (c >= 0x80 && is_decimal(c))
+      return UNSUPPORTED("digits beyond ASCII are not supported as a number");
+    if (!t->data[i] || (t->data[i] == '_' && !joins_digits(t, i, base))) return NULL;
     if (t->data[i] != '_') copy[n++] = t->data[i];
   }
   copy[n] = '\0';
@@ -211,7 +227,7 @@ static clave_status string_to_whole(render *r, const string *s, int64_t base, bo
   char *end;
   double d;
   *good = false;
-  TRY(number_text(r, s, &digits));
+  TRY(number_text(r, s, base, &digits));
   if (!digits || !*digits) return NULL;
   errno = 0;
   *out = strtoll(digits, &end, (int)base);
@@ -250,7 +266,7 @@ static clave_status filter_float(render *r, value v, const bound *b, value *out)
   if (good) d = value_real(v);
   if (v.kind == VALUE_STRING) {
     const char *digits;
-    TRY(number_text(r, v.u.text, &digits));
+    TRY(number_text(r, v.u.text, 10, &digits));
     good = digits && read_real(digits, &d);
   }
   *out = good ? value_float(d) : b->given[0] ? b->v[0] : value_float(0);

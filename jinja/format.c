@@ -110,7 +110,9 @@ static clave_status append_text_format(render *r, builder *b, const string *s, c
   value cut = value_string(s);
   if (f->precision >= 0)
     TRY(get_slice(r, cut, (value[]){value_none(), value_int(f->precision), value_none()}, &cut));
-  append_padded(b, cut.u.text, 0, f, '<');
+  spec text_ = *f; /* zeros are behind a text */
+  if (!text_.align) text_.align = '<';
+  append_padded(b, cut.u.text, 0, &text_, '<');
   return NULL;
 }
 
@@ -231,6 +233,8 @@ static clave_status percent_value(percent *p) {
   if (named) TRY(named_argument(p, &v));
   TRY(read_percent_spec(p, &f));
   if (f.type == '%') {
+    if (f.width || f.precision >= 0 || f.zero || f.alternate || f.sign || f.align || named)
+      return UNSUPPORTED("%%%% with a width or flags is not supported");
     builder_puts(&p->out, "%");
     return NULL;
   }
@@ -301,6 +305,7 @@ static clave_status read_spec(const char *s, const char *end, spec *f) {
   if (s < end && *s == ',') f->comma = *s++ == ',';
   if (s < end && *s == '.') {
     s++;
+    if (s == end || !is_ascii_digit(*s)) return INVALID("a format has no precision behind '.'");
     TRY(read_digits(&s, end, MAX_PRECISION, &f->precision));
   }
   if (s < end) f->type = *s++;
@@ -313,6 +318,8 @@ static clave_status append_formatted(render *r, builder *b, value v, const spec 
   bool real = v.kind == VALUE_FLOAT || (f->type && strchr("eEfFgG%", f->type));
   if (v.kind == VALUE_STRING || bare) {
     if (f->type && f->type != 's') return INVALID("unknown format code '%c' for str", f->type);
+    if (f->sign || f->comma || f->alternate || f->align == '=')
+      return INVALID("a sign, ',', '#' or '=' is not allowed in the format of a str");
     TRY(make_str(&r->arena, v, &s));
     return append_text_format(r, b, s.u.text, f);
   }
@@ -323,6 +330,8 @@ static clave_status append_formatted(render *r, builder *b, value v, const spec 
     return INVALID("unknown format code '%c' for %s", f->type, value_type(v));
   if (real) return append_real_format(b, value_real(v), f);
   if (f->precision >= 0) return INVALID("precision not allowed in integer format");
+  if (f->comma && f->type && f->type != 'd')
+    return INVALID("cannot specify ',' with '%c'", f->type);
   TRY(want_integer(v, &i));
   return append_whole(b, i, f);
 }

@@ -101,7 +101,8 @@ static const struct {
                  {"dict", call_dict},
                  {"lipsum", NULL},
                  {"cycler", NULL},
-                 {"joiner", NULL}};
+                 {"joiner", NULL},
+                 {"self", NULL}}; /* the template itself; all that it tells are blocks */
 
 bool find_global(const char *name, value *out) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -110,6 +111,10 @@ bool find_global(const char *name, value *out) {
     return true;
   }
   return false;
+}
+
+bool is_template_itself(value v) {
+  return v.kind == VALUE_FUNCTION && strcmp(functions[v.u.function].name, "self") == 0;
 }
 
 clave_status call_function(render *r, int index, const call_args *args, value *out) {

@@ -453,6 +453,30 @@ static const method_row list_methods[] = {{"index", list_index, {{"value", "star
                                           {"copy", list_copy, {{0}, 0}}};
 static const method_row tuple_methods[] = {{"index", list_index, {{"value", "start"}, 1}},
                                            {"count", list_count, {{"value"}, 1}}};
+/* What numbers, ranges, views and iterators have, and we have not. */
+static const method_row int_attributes[] = {
+    {"real", NULL, {{0}, 0}},       {"imag", NULL, {{0}, 0}},
+    {"numerator", NULL, {{0}, 0}},  {"denominator", NULL, {{0}, 0}},
+    {"conjugate", NULL, {{0}, 0}},  {"bit_length", NULL, {{0}, 0}},
+    {"bit_count", NULL, {{0}, 0}},  {"as_integer_ratio", NULL, {{0}, 0}},
+    {"is_integer", NULL, {{0}, 0}}, {"from_bytes", NULL, {{0}, 0}},
+    {"to_bytes", NULL, {{0}, 0}}};
+static const method_row float_attributes[] = {
+    {"real", NULL, {{0}, 0}},       {"imag", NULL, {{0}, 0}},
+    {"conjugate", NULL, {{0}, 0}},  {"as_integer_ratio", NULL, {{0}, 0}},
+    {"is_integer", NULL, {{0}, 0}}, {"fromhex", NULL, {{0}, 0}},
+    {"hex", NULL, {{0}, 0}}};
+static const method_row range_attributes[] = {{"start", NULL, {{0}, 0}},
+                                              {"stop", NULL, {{0}, 0}},
+                                              {"step", NULL, {{0}, 0}},
+                                              {"count", NULL, {{0}, 0}},
+                                              {"index", NULL, {{0}, 0}}};
+static const method_row view_attributes[] = {{"isdisjoint", NULL, {{0}, 0}},
+                                             {"mapping", NULL, {{0}, 0}}};
+static const method_row iterator_attributes[] = {
+    {"send", NULL, {{0}, 0}},         {"throw", NULL, {{0}, 0}},
+    {"close", NULL, {{0}, 0}},        {"gi_running", NULL, {{0}, 0}},
+    {"gi_suspended", NULL, {{0}, 0}}, {"gi_yieldfrom", NULL, {{0}, 0}}};
 static const method_row loop_methods[] = {{"cycle", NULL, {{0}, 0}}, {"changed", NULL, {{0}, 0}}};
 /* What the immutable sandbox makes undefined, since it changes the value. */
 static const char *const dict_refused[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
@@ -465,6 +489,13 @@ static const struct {
   size_t count;
   const char *const *refused;
 } methods[] = {
+    [VALUE_BOOL] = {int_attributes, sizeof int_attributes / sizeof *int_attributes, NULL},
+    [VALUE_INT] = {int_attributes, sizeof int_attributes / sizeof *int_attributes, NULL},
+    [VALUE_FLOAT] = {float_attributes, sizeof float_attributes / sizeof *float_attributes, NULL},
+    [VALUE_RANGE] = {range_attributes, sizeof range_attributes / sizeof *range_attributes, NULL},
+    [VALUE_VIEW] = {view_attributes, sizeof view_attributes / sizeof *view_attributes, NULL},
+    [VALUE_ITERATOR] = {iterator_attributes,
+                        sizeof iterator_attributes / sizeof *iterator_attributes, NULL},
     [VALUE_STRING] = {str_methods, sizeof str_methods / sizeof *str_methods, NULL},
     [VALUE_LIST] = {list_methods, sizeof list_methods / sizeof *list_methods, list_refused},
     [VALUE_TUPLE] = {tuple_methods, sizeof tuple_methods / sizeof *tuple_methods, NULL},
@@ -512,6 +543,14 @@ static clave_status call_loop(render *r, const method *m, const call_args *args,
   return NULL;
 }
 
+/* Python's methods take their arguments by position alone, but for these. */
+static bool takes_names(const char *name) {
+  static const char *const methods_with_names[] = {"split", "rsplit", "splitlines", "replace"};
+  for (size_t i = 0; i < sizeof methods_with_names / sizeof *methods_with_names; i++)
+    if (strcmp(methods_with_names[i], name) == 0) return true;
+  return false;
+}
+
 clave_status call_method(render *r, const method *m, const call_args *args, value *out) {
   const method_row *row = &methods[m->index / METHODS_OF_KIND].rows[m->index % METHODS_OF_KIND];
   bound b;
@@ -519,6 +558,8 @@ clave_status call_method(render *r, const method *m, const call_args *args, valu
   if (m->self.kind == VALUE_STRING && m->self.u.text->escaped)
     return UNSUPPORTED("methods of escaped text are not supported");
   if (!row->call) return format_braces(r, m->self.u.text, args, out);
+  if (args->n_named && !takes_names(row->name))
+    return INVALID("%s() takes no keyword arguments", row->name);
   TRY(bind_args(row->name, &row->arguments, args, &b));
   return row->call(r, m->self, &b, out);
 }

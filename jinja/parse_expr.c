@@ -1,5 +1,6 @@
 /* Expressions, from what binds least to what binds most. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,8 @@ static clave_status parse_number(parser *p, node **out) {
   errno = 0;
   (*out)->constant = t->kind == TOKEN_FLOAT ? value_float(number_read(digits, NULL))
                                             : value_int(strtoll(digits, NULL, 10));
+  if (t->kind == TOKEN_FLOAT && !isfinite((*out)->constant.u.real))
+    return error_at(*out, STATUS_UNSUPPORTED, "a float beyond the range is not supported");
   if (t->kind == TOKEN_INTEGER && errno)
     return error_at(*out, STATUS_UNSUPPORTED, "an integer of more than 64 bits");
   return NULL;
@@ -504,6 +507,8 @@ static clave_status parse_one_target(parser *p, bool with_namespace, node **out)
         memcmp(name->text.data, constants[i], name->text.size) == 0)
       return parse_error(p, "%s cannot be assigned to", constants[i]);
   }
+  if (p->within_loops && name->text.size == 4 && memcmp(name->text.data, "loop", 4) == 0)
+    return parse_error(p, "loop cannot be assigned to within a loop");
   bool member = with_namespace && at_operator(p, ".");
   TRY(new_node(p, member ? NODE_MEMBER : NODE_NAME, name, out));
   TRY(copy_name(p, name, &(*out)->name));
@@ -532,7 +537,7 @@ clave_status parse_target(parser *p, bool with_namespace, node **out) {
   while (skip_operator(p, ",")) {
     last = &(*last)->next;
     if (p->at->kind != TOKEN_NAME && !at_operator(p, "(")) break;
-    if (at_name(p, "in")) break;
+    if (at_name(p, "in")) return parse_error(p, "expected another name");
     TRY(parse_target_item(p, with_namespace, last));
   }
   TRY(new_node(p, NODE_TUPLE, begin, out));

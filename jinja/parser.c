@@ -146,6 +146,7 @@ static clave_status parse_block(parser *p, const char *end, node **out) {
 static clave_status parse_for(parser *p, node *n) {
   bool soft = p->soft;
   p->soft = false;
+  p->within_loops++;
   TRY(parse_target(p, false, &n->a));
   if (!skip_name(p, "in")) return parse_error(p, "expected in");
   TRY(parse_tuple(p, false, "recursive", false, &n->b));
@@ -165,6 +166,7 @@ static clave_status parse_for(parser *p, node *n) {
     p->at++;
   }
   p->soft = soft;
+  p->within_loops--;
   return NULL;
 }
 
@@ -201,6 +203,17 @@ static clave_status parse_set(parser *p, node *n) {
   return parse_block(p, "endset", &n->c);
 }
 
+/* Jinja2 refuses two parameters of a name, and `caller` without a default. */
+static clave_status check_parameter(const parser *p, const node *all, const node *new,
+                                    bool has_default) {
+  if (!has_default && strcmp(new->name, "caller") == 0)
+    return parse_error(p, "the parameter caller needs a default");
+  for (const node *other = all; other != new; other = other->next)
+    if (strcmp(other->name, new->name) == 0)
+      return parse_error(p, "two parameters '%.100s'", new->name);
+  return NULL;
+}
+
 static clave_status parse_signature(parser *p, node *n) {
   node **parameter = &n->a, **given = &n->b;
   TRY(expect_operator(p, "("));
@@ -210,6 +223,7 @@ static clave_status parse_signature(parser *p, node *n) {
     TRY(expect_name(p, &name));
     TRY(new_node(p, NODE_NAME, name, parameter));
     TRY(copy_name(p, name, &(*parameter)->name));
+    TRY(check_parameter(p, n->a, *parameter, at_operator(p, "=")));
     parameter = &(*parameter)->next;
     if (skip_operator(p, "=")) {
       TRY(parse_expression(p, true, given));
@@ -278,7 +292,9 @@ static clave_status parse_with(parser *p, node *n) {
 }
 
 static clave_status parse_print(parser *p, node *n) {
-  return parse_tuple(p, true, NULL, false, &n->a);
+  TRY(parse_expression(p, true, &n->a));
+  if (!at_operator(p, ",")) return NULL;
+  return error_at(n, STATUS_UNSUPPORTED, "{%% print %%} of several values is not supported");
 }
 
 static clave_status parse_jump(parser *p, node *n) {

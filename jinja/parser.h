@@ -11,8 +11,9 @@ typedef struct parser {
   arena arena;
   const token *at; /* the next token */
   int depth;
-  bool soft; /* within an if: unknown filters are an error when they are reached */
-  int loops; /* that break and continue can leave */
+  bool soft;        /* within an if: unknown filters are an error when they are reached */
+  int loops;        /* that break and continue can leave */
+  int within_loops; /* macros within loops count, too */
 } parser;
 
 clave_status parse_error(const parser *p, const char *format, ...)

@@ -122,6 +122,8 @@ clave_status string_split(render *r, const string *s, const string *separator, i
 clave_status string_lines(render *r, const string *s, bool keep_ends, value *out) STATUS_CHECK;
 clave_status string_join(render *r, const string *separator, const list *items, bool as_text,
                          value *out) STATUS_CHECK;
+/* & < > ' " as entities; the result is escaped text. */
+clave_status escape_html(render *r, value s, value *out) STATUS_CHECK;
 /* Byte of the i-th code point, which may be the end. */
 size_t string_at(const string *s, size_t i);
 /* Where `what` stands in code points from `start` to `end`, as Python takes them; -1: nowhere. */
@@ -130,6 +132,7 @@ clave_status string_find(render *r, const string *s, const string *what, const i
 
 /* functions.c */
 bool find_global(const char *name, value *out);
+bool is_template_itself(value v); /* the name `self` */
 clave_status call_function(render *r, int index, const call_args *args, value *out) STATUS_CHECK;
 
 /* filters.c, sequences.c, tests.c */

@@ -58,7 +58,7 @@ static case_form choose_form(case_change change, uint32_t c, case_state *state) 
     case CHANGE_CAPITALIZE:
       return first ? CASE_TITLE : CASE_LOWER;
     case CHANGE_SWAP:
-      return is_upper(c) ? CASE_LOWER : CASE_UPPER;
+      return is_upper(c) ? CASE_LOWER : is_lower(c) ? CASE_UPPER : CASE_SAME;
     default:
       return CASE_LOWER;
   }
@@ -101,6 +101,8 @@ clave_status string_case(render *r, const string *s, case_change change, value *
   for (size_t at = 0, n; at < s->size && !st; at += n) {
     uint32_t c, to[3];
     n = utf8_read(s->data + at, &c);
+    if (c == 0x3A3 && change == CHANGE_WORDS)
+      st = UNSUPPORTED("the filter title of a text with a capital sigma is not supported");
     size_t count = change_character(s, at, n, c, choose_form(change, c, &state), to);
     string was = {.data = s->data + at,
                   .size = n,
@@ -110,7 +112,7 @@ clave_status string_case(render *r, const string *s, case_change change, value *
       char bytes[4];
       builder_like(&b, bytes, utf8_write(to[i], bytes), &was);
     }
-    if (c == 0x3A3) st = arena_charge(&r->arena, s->size / 64);
+    if (c == 0x3A3 && !st) st = arena_charge(&r->arena, s->size / 64);
   }
   if (!st) return builder_string(&r->arena, &b, out);
   builder_free(&b);
@@ -213,11 +215,8 @@ static clave_status split_space(render *r, const string *s, int64_t most, list *
   for (;;) {
     while (at < s->size && (n = space_at(s->data + at, s->size - at))) at += n;
     if (at == s->size) return NULL;
-    size_t from = at, to = s->size;
-    if (most-- == 0) {
-      while (to > from && (n = space_before(s->data + from, to - from))) to -= n;
-      return add_part(r, s, from, to, l);
-    }
+    size_t from = at;
+    if (most-- == 0) return add_part(r, s, from, s->size, l);
     while (at < s->size && !space_at(s->data + at, s->size - at))
       at += utf8_sequence(s->data + at, s->size - at);
     TRY(add_part(r, s, from, at, l));

@@ -161,11 +161,17 @@ static clave_status is_same(render *r, value v, const value *other, bool *out) {
   return UNSUPPORTED("sameas of '%s' is not supported", value_type(v));
 }
 
+static clave_status check_hashable(render *r, value v) {
+  value none, *found;
+  TRY(make_dict(&r->arena, VALUE_DICT, &none));
+  return dict_find(none.u.dict, v, &found);
+}
+
 static clave_status names_filter(render *r, value v, const value *other, bool *out) {
   (void)other;
   value name;
   *out = false;
-  if (v.kind != VALUE_STRING) return NULL;
+  if (v.kind != VALUE_STRING) return check_hashable(r, v);
   TRY(make_string(&r->arena, v.u.text->data, v.u.text->size, &name));
   *out = filter_index(name.u.text->data) != -1;
   return NULL;
@@ -174,7 +180,7 @@ static clave_status names_test(render *r, value v, const value *other, bool *out
   (void)other;
   value name;
   *out = false;
-  if (v.kind != VALUE_STRING) return NULL;
+  if (v.kind != VALUE_STRING) return check_hashable(r, v);
   TRY(make_string(&r->arena, v.u.text->data, v.u.text->size, &name));
   *out = test_index(name.u.text->data) != -1;
   return NULL;
@@ -236,6 +242,9 @@ int test_index(const char *name) {
 clave_status call_test(render *r, int index, value input, const call_args *args, bool *out) {
   signature s = {{tests[index].parameter}, tests[index].parameter != NULL};
   bound b;
+  if (is_template_itself(input) && tests[index].call != is_defined &&
+      tests[index].call != is_undefined && tests[index].call != is_none)
+    return UNSUPPORTED("the test '%s' of 'self' is not supported", tests[index].name);
   if (!s.required && !args->count && !args->n_named) return tests[index].call(r, input, NULL, out);
   TRY(bind_args(tests[index].name, &s, args, &b));
   return tests[index].call(r, input, b.v, out);

@@ -1,4 +1,5 @@
 /* Values as text: Python's str() and repr(), and json.dumps(). */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,13 +14,31 @@
 
 /* ---------------------------------------------------------------- numbers */
 
+/* Adds 1 to the last digit of "d.ddde+xx" if that reads as d. Below a power of two numbers are
+ * twice as dense as above it, so that a farther decimal may read as d where the nearest does not.
+ */
+static bool next_digits_read(char *s, double d) {
+  char next[40];
+  int exponent;
+  if (frexp(d, &exponent) != 0.5) return false;
+  (void)strcpy(next, s);
+  char *at = strchr(next, 'e');
+  if (at[-1] == '9') return false; /* no power of two has its 16th digit so */
+  at[-1]++;
+  if (number_read(next, NULL) != d) return false;
+  (void)strcpy(s, next);
+  return true;
+}
+
 /* The digits of the shortest decimal that reads as d, without trailing zeros; *point: how many of
  * them stand before the decimal point. */
 static void shortest_digits(double d, char digits[20], int *point) {
   char s[40];
-  for (int precision = 15; precision <= 17; precision++) {
+  /* Any 15 digits are told apart by normal numbers, fewer by subnormal ones. */
+  for (int precision = d < DBL_MIN ? 1 : 15; precision <= 17; precision++) {
     (void)number_print(s, sizeof s, "%.*e", precision - 1, d);
     if (number_read(s, NULL) == d) break;
+    if (precision == 16 && next_digits_read(s, d)) break;
   }
   size_t n = 0;
   const char *at = s;

@@ -54,6 +54,10 @@ static size_t map_ascii(uint32_t c, case_form form, uint32_t out[3]) {
 }
 
 size_t map_case(uint32_t c, case_form form, uint32_t out[3]) {
+  if (form == CASE_SAME) {
+    out[0] = c;
+    return 1;
+  }
   if (c < 0x80) return map_ascii(c, form, out);
   const special_case *s = form == CASE_LOWER ? NULL : find_special(c);
   if (s) {

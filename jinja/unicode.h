@@ -12,7 +12,7 @@ bool is_space(uint32_t c); /* str.isspace */
 size_t space_at(const char *s, size_t size);
 size_t space_before(const char *s, size_t size);
 
-typedef enum case_form { CASE_LOWER, CASE_UPPER, CASE_TITLE } case_form;
+typedef enum case_form { CASE_LOWER, CASE_UPPER, CASE_TITLE, CASE_SAME } case_form;
 /* The mapping of one character: at most three, in `out`; their number. */
 size_t map_case(uint32_t c, case_form form, uint32_t out[3]);
 bool is_cased(uint32_t c);

@@ -278,7 +278,8 @@ static clave_status hash_key(value v, int depth, uint64_t *out) {
   if (depth > VALUE_MAX_DEPTH) return INVALID("values nested too deeply");
   if (value_number(v)) *out = hash_number(v);
   if (v.kind == VALUE_STRING) *out = hash_bytes(v.u.text->data, v.u.text->size);
-  if (v.kind == VALUE_LIST || v.kind == VALUE_DICT)
+  const bool is_set = v.kind == VALUE_VIEW && v.u.view->kind != VIEW_VALUES;
+  if (v.kind == VALUE_LIST || v.kind == VALUE_DICT || is_set)
     return INVALID("unhashable type: '%s'", value_type(v));
   for (size_t i = 0; v.kind == VALUE_TUPLE && i < v.u.list->count; i++) {
     uint64_t item;

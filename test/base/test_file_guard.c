@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,7 @@ static void cut_and_read(void) {
 /* A process of its own. before: the host sets its handler first; returns its exit status, negative
  * for a signal. */
 static int try_hosts(bool chains, bool is_first, bool opens_first) {
+  static volatile int i; /* kept by longjmp */
   write_file(path, LARGE, 'a');
   pid_t child = fork();
   if (child == 0) {
@@ -200,7 +202,7 @@ static int try_hosts(bool chains, bool is_first, bool opens_first) {
     if (foreign) _exit(8); /* ours are nobody's business */
     if (!chains && sigsetjmp(out, 1) == 0) fault_elsewhere();
     if (chains) fault_elsewhere();
-    for (int i = 0; !chains && i < 50; i++) /* what a handler leaves by does not add up */
+    for (i = 0; !chains && i < 50; i++) /* what a handler leaves by does not add up */
       if (sigsetjmp(out, 1) == 0) fault_elsewhere();
     _exit(foreign == 51 ? 0 : 9);
   }

@@ -56,6 +56,7 @@ clave_status clave_program_optimize(clave_program *given, const clave_optimize_o
   *out = NULL;
   TRY(sized_read(options, &o, SIZED(clave_optimize_options, report_ctx)));
   optimize_options own = {o.passes, o.n_passes, evaluate, &device};
+  TRY(program_check_files(given->p));
   clave_status st = program_optimize(given->p, &own, &p, &report);
   clave_device_destroy(device);
   if (st) return st;

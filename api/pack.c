@@ -58,7 +58,7 @@ clave_status clave_program_pack(clave_program *c, clave_device *device,
   TRY(device_check_process(device));
   if (program_is_in_use(c)) return INVALID("a program is packed before sessions use it");
   clave_status st = open_packing(&k, options, device);
-  if (!st) st = make_forms(&k);
+  if (!st) st = program_check_after(c->p, make_forms(&k));
   close_packing(&k);
   return status_while(st, "packing for %s", device->info.name);
 }

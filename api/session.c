@@ -118,6 +118,7 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
   OWN_FLOAT_ENV;
   *out = NULL;
   TRY(device_check_process(device));
+  TRY(program_check_files(p->p));
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->program = p;
@@ -254,8 +255,10 @@ clave_status clave_session_run(clave_session *s, const char *method) {
   uint32_t m;
   TRY(device_check_process(s->device));
   TRY(program_find_method(s->program, method, &m));
+  TRY(program_check_files(s->program->p));
   if (s->warm) warm_up_step(s->warm, &s->s, m);
-  TRY(session_run(s->s, m));
+  clave_status st = session_run(s->s, m);
+  TRY(program_check_after(s->program->p, st));
   s->answered_by = session_device(s->s)->kind;
   return NULL;
 }

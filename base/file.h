@@ -10,14 +10,24 @@
 /* "PATH: no such file or directory", of an errno. */
 clave_status file_error(const char *path, int error) STATUS_CHECK;
 
+struct file_guard;
+struct mapped_file;
 typedef struct file_map {
   const uint8_t *data; /* page-aligned; NULL for an empty file */
   size_t size;
+  struct file_guard *guard;  /* borrowed; NULL: the bytes are a copy */
+  struct mapped_file *state; /* owned: the file as it was when it was opened; NULL likewise */
 } file_map;
 
-/* Maps a regular file read-only (private). Errors name the path and the reason. */
+/* Maps a regular file read-only (private), or copies it if it is small. Errors name the path and
+ * the reason. */
 clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
 void file_map_close(file_map *m); /* takes a zeroed map */
+/* IO if the file was cut short or could not be read since it was opened: zeros are in the place of
+ * what is not there, and may have been read. *changed (optional): it was written to, and may hold
+ * other bytes. For whoever mapped it: after the bytes are used, and before. */
+clave_status file_map_check(const file_map *m, const char *path, bool *changed) STATUS_CHECK;
+void file_map_settle(const file_map *m); /* what it was changed to is what it should be */
 void file_map_release(const file_map *m, size_t offset,
                       size_t size); /* the pages will not be needed soon */
 

@@ -1,12 +1,24 @@
-/* Files for reading, mapped. */
+/* Files for reading, mapped; small ones are copied, so that no change of the file reaches them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_guard.h"
+#include "base/room.h"
+
+enum { COPIED_BYTES = 256 << 10 };
+
+/* What tells that a file was written to. */
+struct mapped_file {
+  int fd;
+  atomic_int_fast64_t modified_ns;
+  atomic_bool is_bad;
+};
 
 clave_status file_error(const char *path, int error) {
   if (error == ENOMEM) return status_no_memory();
@@ -16,39 +28,102 @@ clave_status file_error(const char *path, int error) {
   return status_new(STATUS_IO, "%s: %c%s", path, first, reason[0] ? reason + 1 : "");
 }
 
-static clave_status map_descriptor(int fd, const char *path, file_map *out) {
+static int64_t modified_ns(const struct stat *s) {
+  return (int64_t)s->st_mtim.tv_sec * 1000000000 + s->st_mtim.tv_nsec;
+}
+
+/* Memory that can be unmapped like a file's. It is shorter than `size` if the file is by now. */
+static clave_status copy_file(int fd, const char *path, size_t size, file_map *out) {
+  void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return file_error(path, errno);
+  *out = (file_map){.data = data};
+  while (out->size < size) {
+    ssize_t n = pread(fd, (char *)data + out->size, size - out->size, (off_t)out->size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == (ssize_t)0) out->size = size; /* all of it is unmapped */
+    if (n == (ssize_t)0)
+      return status_new(STATUS_IO,
+                        "%s: expected %zu bytes, got %zu: it was cut short while it was read", path,
+                        size, out->size);
+    if (n < 0) return file_error(path, errno);
+    out->size += (size_t)n;
+  }
+  return NULL;
+}
+
+/* The descriptor is the map's from then on. Where it cannot be guarded it is copied. */
+static clave_status map_file(int *fd, const char *path, const struct stat *s, file_map *out) {
+  const size_t size = (size_t)s->st_size;
+  void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, *fd, 0);
+  if (data == MAP_FAILED) return file_error(path, errno);
+  *out = (file_map){.data = data, .size = size, .guard = file_guard_add(data, size)};
+  if (!out->guard) {
+    file_map_close(out);
+    return copy_file(*fd, path, size, out);
+  }
+  out->state = room_take(sizeof *out->state);
+  if (!out->state) return status_no_memory();
+  out->state->fd = *fd;
+  out->state->modified_ns = modified_ns(s);
+  *fd = -1;
+  return NULL;
+}
+
+static clave_status map_descriptor(int *fd, const char *path, file_map *out) {
   struct stat s;
-  if (fstat(fd, &s) != 0) return file_error(path, errno);
+  if (fstat(*fd, &s) != 0) return file_error(path, errno);
   if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
   if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: not a regular file", path);
   if (s.st_size == 0) return NULL;
   const size_t size = (size_t)s.st_size;
   if ((off_t)size != s.st_size) return file_error(path, EFBIG); /* than addresses of 32 bits */
-  void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data == MAP_FAILED) return file_error(path, errno);
-  out->data = data;
-  out->size = size;
-  return NULL;
+  return size <= COPIED_BYTES ? copy_file(*fd, path, size, out) : map_file(fd, path, &s, out);
 }
 
 clave_status file_map_open(const char *path, file_map *out) {
   *out = (file_map){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
   if (fd < 0) return file_error(path, errno);
-  clave_status st = map_descriptor(fd, path, out);
-  (void)close(fd);
+  clave_status st = map_descriptor(&fd, path, out);
+  if (fd >= 0) (void)close(fd);
+  if (st) file_map_close(out);
   return st;
 }
 
 void file_map_close(file_map *m) {
+  file_guard_remove(m->guard);
   if (m->data) (void)munmap((void *)(uintptr_t)m->data, m->size);
+  if (m->state) (void)close(m->state->fd);
+  room_give(m->state);
   *m = (file_map){0};
+}
+
+clave_status file_map_check(const file_map *m, const char *path, bool *changed) {
+  if (changed) *changed = false;
+  if (!m->state) return NULL;
+  struct stat s = {0};
+  const bool is_known = fstat(m->state->fd, &s) == 0;
+  if (file_guard_is_cut(m->guard) || (is_known && s.st_size < (off_t)m->size))
+    m->state->is_bad = true;
+  if (m->state->is_bad)
+    return status_new(STATUS_IO,
+                      "%s: expected %zu bytes, got fewer: the file was cut short or cannot be read "
+                      "since it was opened; load it again",
+                      path, m->size);
+  file_guard_renew();
+  if (changed) *changed = is_known && modified_ns(&s) != m->state->modified_ns;
+  return NULL;
+}
+
+void file_map_settle(const file_map *m) {
+  struct stat s;
+  if (m->state && fstat(m->state->fd, &s) == 0) m->state->modified_ns = modified_ns(&s);
 }
 
 void file_map_release(const file_map *m, size_t offset, size_t size) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   size_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
-  if (m->data && begin < end && end <= m->size) {
+  if (m->guard && begin < end && end <= m->size) { /* else it is memory, which would be lost */
     (void)madvise((void *)(uintptr_t)(m->data + begin), end - begin, MADV_DONTNEED);
   }
 }

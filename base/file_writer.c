@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_guard.h"
 #include "base/room.h"
 
 #if MEMORY_STATIC
@@ -22,6 +23,7 @@ struct file_writer {
   int fd;      /* -1 when closed */
   size_t size; /* appended */
   size_t buffered;
+  unsigned cuts;                /* file_guard_cuts() when it was made */
   char path[LONGEST];           /* where it will be (links resolved) */
   char temporary[LONGEST_NAME]; /* empty when written directly */
   uint8_t buffer[WRITE_BUFFER];
@@ -63,6 +65,7 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   file_writer *w = room_take(sizeof *w);
   if (!w) return status_no_memory();
   w->fd = -1;
+  w->cuts = file_guard_cuts();
   clave_status st = open_writer(w, path);
   if (st) {
     file_writer_destroy(w);
@@ -72,11 +75,26 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   return NULL;
 }
 
+/* Of a mapped file that was cut short there are zeros from the first look on. False: it is other
+ * memory. */
+static bool look_at(const uint8_t *bytes, size_t n) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  if (!file_guard_covers(bytes) || !file_guard_covers(bytes + n - 1)) return false;
+  for (size_t at = 0; at < n; at += page) (void)*(const volatile uint8_t *)(bytes + at);
+  (void)*(const volatile uint8_t *)(bytes + n - 1);
+  return true;
+}
+
 static clave_status write_all(file_writer *w, const uint8_t *bytes, size_t n) {
   while (n > 0) {
     size_t piece = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
     ssize_t done = write(w->fd, bytes, piece);
     if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EFAULT && look_at(bytes, piece)) continue;
+    if (done < 0 && errno == EFAULT)
+      return status_new(STATUS_IO,
+                        "%s: what is to be written cannot be read, as of a file that was cut short",
+                        w->path);
     if (done < 0) return file_error(w->path, errno);
     bytes += done;
     n -= (size_t)done;
@@ -115,6 +133,8 @@ bool file_writer_replaces(const file_writer *w) { return w->temporary[0] != '\0'
 
 clave_status file_writer_commit(file_writer *w) {
   TRY(file_writer_flush(w));
+  if (file_guard_cuts() != w->cuts)
+    return status_new(STATUS_IO, "%s: a file that is read for it was cut short meanwhile", w->path);
   int fd = w->fd;
   w->fd = -1;
   if (close(fd) != 0) return file_error(w->path, errno);

@@ -322,6 +322,7 @@ static clave_status write_file(const clv_plan *w, file_writer *f) {
       TRY(memcmp(s->tag, forms_tag, sizeof s->tag) ? write_constants(w, f) : forms_write(w->p, f));
     }
   }
+  TRY(program_check_files(w->p));
   return file_writer_commit(f);
 }
 

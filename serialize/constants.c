@@ -101,6 +101,39 @@ clave_status hash_constants(const program *p, uint64_t *out) {
   return NULL;
 }
 
+/* A file with another date may hold the same bytes. */
+static clave_status check_written(const program *p, const file_map *m, const char *path) {
+  clave_status st = program_check_hashes(p);
+  if (status_code_of(st) == STATUS_NO_MEMORY) return st;
+  if (!st) st = file_map_check(m, path, NULL);
+  if (!st) {
+    file_map_settle(m);
+    return NULL;
+  }
+  status_free(st);
+  return status_new(STATUS_IO,
+                    "%s: expected the constants that it had when it was opened, got others: the "
+                    "file was changed meanwhile; load it again",
+                    path);
+}
+
+clave_status program_check_files(const program *p) {
+  for (; p; p = p->base)
+    for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) {
+      bool is_changed;
+      TRY(file_map_check(&p->maps[i], p->paths[i], &is_changed));
+      if (is_changed) TRY(check_written(p, &p->maps[i], p->paths[i]));
+    }
+  return NULL;
+}
+
+clave_status program_check_after(const program *p, clave_status st) {
+  clave_status changed = program_check_files(p);
+  if (!changed) return st;
+  status_free(st);
+  return changed;
+}
+
 clave_status program_check_hashes(const program *p) {
   uint64_t is;
   if (p->unhashed) return NULL;

@@ -66,8 +66,14 @@ static clave_status bind_by_name(program *p, uint32_t i) {
   return bind_constant(p, i, t->data);
 }
 
+/* One of the program's two files. */
+static clave_status open_file(program *p, int which, const char *path) {
+  p->paths[which] = mem_pool_strdup(p->pool, path, strlen(path));
+  return p->paths[which] ? file_map_open(path, &p->maps[which]) : status_no_memory();
+}
+
 static clave_status bind_tensors(program *p, const char *path) {
-  TRY(file_map_open(path, &p->maps[1]));
+  TRY(open_file(p, 1, path));
   clave_status st = tensor_file_parse(p->maps[1].data, p->maps[1].size, &p->tensors);
   for (uint32_t i = 0; !st && i < p->ir.constants.count; i++) {
     st = status_while(bind_by_name(p, i), "constant %u ('%.200s')", i,
@@ -107,8 +113,8 @@ static clave_status load_file(program *p, const char *path, const char *consts) 
   return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);
 }
 
-static clave_status open_program(const char *path, file_map *out) {
-  clave_status st = file_map_open(path, out);
+static clave_status open_program(const char *path, program *p) {
+  clave_status st = open_file(p, 0, path);
   if (!st || !folder_exists(path)) return st;
   status_free(st);
   return INVALID(
@@ -141,12 +147,24 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
   return NULL;
 }
 
+/* What is wrong with a file that was cut short meanwhile is that. */
+static clave_status check_after(const program *p, clave_status st) {
+  clave_status cut = NULL;
+  if (!st) return program_check_files(p);
+  for (size_t i = 0; !cut && i < sizeof p->maps / sizeof *p->maps; i++)
+    cut = file_map_check(&p->maps[i], p->paths[i], NULL);
+  if (!cut) return st;
+  status_free(st);
+  return cut;
+}
+
 clave_status program_load(const char *path, const char *consts, program **out) {
   program *p;
   *out = NULL;
   TRY(program_new(&p));
-  clave_status st = open_program(path, &p->maps[0]);
+  clave_status st = open_program(path, p);
   if (!st) st = status_while(load_file(p, path, consts), "%s", path);
+  st = check_after(p, st);
   if (st) {
     program_destroy(p);
     return st;

@@ -1,0 +1,188 @@
+/* The guard of mapped files: a table of mappings, and the handler of SIGBUS that reads it. */
+#include "base/file_guard.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { MOST_GUARDS = 256, MOST_HANDLERS = 8 };
+
+struct file_guard {
+  atomic_uintptr_t start; /* 0: free */
+  atomic_size_t size;
+  atomic_bool is_cut;
+};
+
+/* All that the handler reads. It takes no lock and allocates nothing. */
+static file_guard guards[MOST_GUARDS];
+static atomic_uint cuts;
+static uintptr_t page;
+
+/* What SIGBUS did before us: at first, and each time that the process had set another handler. */
+static struct sigaction before[MOST_HANDLERS];
+static atomic_int n_before;
+static atomic_flag busy = ATOMIC_FLAG_INIT; /* of what is not the handler */
+static int n_guards;
+
+/* Another handler may call ours for the faults that ours gave it: those go to an older one. So many
+ * threads at a time are told apart; a handler that leaves by longjmp leaves its entry behind. */
+enum { MOST_THREADS = 32 };
+static struct {
+  atomic_long thread; /* 0: free */
+  atomic_uintptr_t frame;
+} passing[MOST_THREADS];
+
+/* How many frames of this thread below which we are give a fault away; old entries are freed. */
+static int count_passing(long thread, uintptr_t frame) {
+  int n = 0;
+  for (int i = 0; i < MOST_THREADS; i++) {
+    if (atomic_load(&passing[i].thread) != thread) continue;
+    if (atomic_load(&passing[i].frame) > frame)
+      n++;
+    else
+      atomic_store(&passing[i].thread, 0);
+  }
+  return n;
+}
+
+static int begin_passing(long thread, uintptr_t frame) {
+  for (int i = 0; i < MOST_THREADS; i++) {
+    long nobody = 0;
+    if (!atomic_compare_exchange_strong(&passing[i].thread, &nobody, -thread)) continue;
+    atomic_store(&passing[i].frame, frame);
+    atomic_store(&passing[i].thread, thread);
+    return i;
+  }
+  return -1;
+}
+
+static void end_passing(int entry) {
+  if (entry >= 0) atomic_store(&passing[entry].thread, 0);
+}
+
+static file_guard *find(uintptr_t at) {
+  for (int i = 0; i < MOST_GUARDS; i++) {
+    const uintptr_t start = atomic_load(&guards[i].start);
+    if (start && at >= start && at - start < atomic_load(&guards[i].size)) return &guards[i];
+  }
+  return NULL;
+}
+
+/* From the page of the fault to the end, since a file is cut there. */
+static bool put_zeros(file_guard *g, uintptr_t at) {
+  const uintptr_t first = at - at % page, end = atomic_load(&g->start) + atomic_load(&g->size);
+  const void *made =
+      mmap((void *)first, end - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (made == MAP_FAILED) return false;
+  atomic_store(&g->is_cut, true);
+  atomic_fetch_add(&cuts, 1);
+  return true;
+}
+
+/* To the action that stood before: without one, the fault comes again and ends the process. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+  const long thread = syscall(SYS_gettid);
+  const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+  const int last = atomic_load(&n_before) - 1 - count_passing(thread, frame);
+  const struct sigaction *to = &before[last > 0 ? last : 0];
+  const bool is_sent = info->si_code <= 0, has_info = (to->sa_flags & SA_SIGINFO) != 0;
+  if (has_info || (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN)) {
+    const int entry = begin_passing(thread, frame);
+    if (has_info)
+      to->sa_sigaction(number, info, context);
+    else
+      to->sa_handler(number);
+    end_passing(entry);
+  } else if (to->sa_handler == SIG_DFL || !is_sent) {
+    (void)signal(number, SIG_DFL);
+    if (is_sent) (void)raise(number);
+  }
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+  const int error = errno;
+  const uintptr_t at = (uintptr_t)info->si_addr;
+  file_guard *g = info->si_code == BUS_ADRERR ? find(at) : NULL;
+  if (!g || !put_zeros(g, at)) pass_on(number, info, context);
+  errno = error;
+}
+
+static void take_lock(void) {
+  while (atomic_flag_test_and_set(&busy)) (void)usleep(50);
+}
+static void give_lock(void) { atomic_flag_clear(&busy); }
+
+static bool is_ours(const struct sigaction *a) {
+  return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle;
+}
+
+static bool is_same(const struct sigaction *a, const struct sigaction *b) {
+  const int own = SA_SIGINFO;
+  if ((a->sa_flags & own) != (b->sa_flags & own)) return false;
+  return a->sa_flags & own ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler;
+}
+
+/* Puts our handler in front of the one that is there. */
+static bool take_signal(void) {
+  struct sigaction now, own = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+  const int n = atomic_load(&n_before);
+  if (sigaction(SIGBUS, NULL, &now) != 0) return false;
+  if (is_ours(&now)) return true;
+  const bool is_known = n > 0 && is_same(&now, &before[n - 1]);
+  if (!is_known) {
+    const int at = n < MOST_HANDLERS ? n : MOST_HANDLERS - 1; /* the first and the latest stay */
+    before[at] = now;
+    atomic_store(&n_before, at + 1);
+  }
+  own.sa_mask = now.sa_mask;
+  own.sa_sigaction = handle;
+  own.sa_flags |= now.sa_flags & SA_NODEFER;
+  return sigaction(SIGBUS, &own, NULL) == 0;
+}
+
+/* Only where nobody has set a handler since: that one may call ours. */
+static void give_signal(void) {
+  struct sigaction now;
+  const int n = atomic_load(&n_before);
+  if (n == 0 || sigaction(SIGBUS, NULL, &now) != 0 || !is_ours(&now)) return;
+  if (sigaction(SIGBUS, &before[n - 1], NULL) == 0) atomic_store(&n_before, n - 1);
+}
+
+file_guard *file_guard_add(const void *start, size_t size) {
+  file_guard *g = NULL;
+  take_lock();
+  if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  for (int i = 0; i < MOST_GUARDS && !g; i++)
+    if (!atomic_load(&guards[i].start)) g = &guards[i];
+  if (g && take_signal()) {
+    n_guards++;
+    atomic_store(&g->size, (size + page - 1) / page * page);
+    atomic_store(&g->is_cut, false);
+    atomic_store(&g->start, (uintptr_t)start);
+  } else {
+    g = NULL;
+  }
+  give_lock();
+  return g;
+}
+
+void file_guard_remove(file_guard *g) {
+  if (!g) return;
+  take_lock();
+  atomic_store(&g->start, 0);
+  if (--n_guards == 0) give_signal();
+  give_lock();
+}
+
+void file_guard_renew(void) {
+  take_lock();
+  if (n_guards) (void)take_signal();
+  give_lock();
+}
+
+bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }
+bool file_guard_covers(const void *at) { return find((uintptr_t)at) != NULL; }
+unsigned file_guard_cuts(void) { return atomic_load(&cuts); }

@@ -1,0 +1,306 @@
+/* Mapped files that are cut short: zeros and an error, whatever handlers of SIGBUS the process has,
+ * and no change for faults that are not ours. */
+#include <cmocka.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/file_guard.h"
+#include "base/threads.h"
+
+enum { LARGE = 1 << 20, SHORT = 100000, SMALL = 10000 };
+
+static char folder[64], path[128], other_path[128];
+
+static void write_file(const char *name, size_t bytes, char with) {
+  FILE *f = fopen(name, "wb");
+  assert_non_null(f);
+  for (size_t i = 0; i < bytes; i++) assert_int_equal(fputc(with, f), (unsigned char)with);
+  assert_int_equal(fclose(f), 0);
+}
+
+static void open_map(const char *name, file_map *out) { assert_null(file_map_open(name, out)); }
+
+static void expect_cut(const file_map *m) {
+  clave_status st = file_map_check(m, "m.clv", NULL);
+  assert_int_equal(status_code_of(st), STATUS_IO);
+  assert_string_equal(status_message(st),
+                      "m.clv: expected 1048576 bytes, got fewer: the file was cut short or cannot "
+                      "be read since it was opened; load it again");
+  status_free(st);
+}
+
+static unsigned sum(const file_map *m) {
+  unsigned total = 0;
+  for (size_t i = 0; i < m->size; i += 512) total += m->data[i];
+  return total;
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  (void)snprintf(folder, sizeof folder, "/tmp/clave_guard.XXXXXX");
+  if (!mkdtemp(folder)) return -1;
+  (void)snprintf(path, sizeof path, "%s/m.clv", folder);
+  (void)snprintf(other_path, sizeof other_path, "%s/other", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  (void)unlink(path);
+  (void)unlink(other_path);
+  return rmdir(folder);
+}
+
+static void test_zeros_behind_the_end(void **state) {
+  (void)state;
+  file_map m, other;
+  write_file(path, LARGE, 'a');
+  write_file(other_path, LARGE, 'b');
+  open_map(path, &m);
+  open_map(other_path, &other);
+  assert_null(file_map_check(&m, "m.clv", NULL));
+  assert_int_equal(truncate(path, SHORT), 0);
+  expect_cut(&m); /* seen ahead of a fault, too */
+  assert_int_equal(m.data[SHORT - 1], 'a');
+  assert_int_equal(m.data[LARGE - 1], 0);
+  assert_int_equal(m.data[LARGE / 2], 0);
+  expect_cut(&m);
+  assert_int_equal(truncate(path, LARGE), 0);
+  expect_cut(&m); /* for good: zeros may have been read */
+  assert_null(file_map_check(&other, "other", NULL));
+  assert_int_equal(other.data[LARGE - 1], 'b');
+  file_map_close(&m);
+  file_map_close(&other);
+}
+
+static void test_changes_are_told(void **state) {
+  (void)state;
+  file_map m;
+  bool changed;
+  write_file(path, LARGE, 'a');
+  open_map(path, &m);
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_false(changed);
+  const struct timespec later[2] = {{1, 0}, {1, 0}};
+  assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_true(changed);
+  file_map_settle(&m);
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_false(changed);
+  assert_int_equal(rename(path, other_path), 0); /* the old one stays mapped */
+  write_file(path, SMALL, 'c');
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_false(changed);
+  file_map_close(&m);
+}
+
+static void test_small_files_are_copied(void **state) {
+  (void)state;
+  file_map m;
+  write_file(path, SMALL, 'a');
+  open_map(path, &m);
+  file_map_release(&m, 0, SMALL);
+  assert_int_equal(truncate(path, 0), 0);
+  assert_int_equal(m.data[0], 'a');
+  assert_int_equal(m.data[SMALL - 1], 'a');
+  assert_null(file_map_check(&m, "m.clv", NULL));
+  file_map_close(&m);
+}
+
+static void test_writers_say_which_file(void **state) {
+  (void)state;
+  file_map m;
+  file_writer *w;
+  write_file(path, LARGE, 'a');
+  open_map(path, &m);
+  assert_null(file_writer_create(other_path, &w));
+  assert_int_equal(truncate(path, SHORT), 0);
+  assert_null(file_writer_append(w, m.data, m.size));
+  clave_status st = file_writer_commit(w);
+  assert_int_equal(status_code_of(st), STATUS_IO);
+  assert_non_null(strstr(status_message(st), "a file that is read for it was cut short meanwhile"));
+  status_free(st);
+  file_writer_destroy(w);
+  file_map_close(&m);
+}
+
+/* ---------------------------------------------------------------- other handlers */
+
+static volatile sig_atomic_t foreign;
+static sigjmp_buf out;
+static void host_handler(int number) {
+  (void)number;
+  foreign++;
+  siglongjmp(out, 1);
+}
+static struct sigaction chained;
+static void chaining_handler(int number, siginfo_t *info, void *context) {
+  foreign++;
+  if (foreign > 100) _exit(3);
+  if (chained.sa_flags & SA_SIGINFO)
+    chained.sa_sigaction(number, info, context);
+  else if (chained.sa_handler != SIG_DFL && chained.sa_handler != SIG_IGN)
+    chained.sa_handler(number);
+  else
+    _exit(7);
+}
+
+/* A fault in memory that nobody guards. */
+static void fault_elsewhere(void) {
+  int fd = open(other_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  if (ftruncate(fd, 8192) != 0) _exit(4);
+  const volatile char *p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+  if (ftruncate(fd, 0) != 0) _exit(4);
+  (void)close(fd);
+  (void)p[4096];
+}
+
+static void set_handler(bool chains) {
+  struct sigaction a = {.sa_flags = chains ? SA_SIGINFO : 0};
+  if (chains)
+    a.sa_sigaction = chaining_handler;
+  else
+    a.sa_handler = host_handler;
+  if (sigaction(SIGBUS, &a, &chained) != 0) _exit(4);
+}
+
+static void cut_and_read(void) {
+  file_map m;
+  bool changed;
+  if (file_map_open(path, &m)) _exit(5);
+  if (truncate(path, SHORT) != 0) _exit(4);
+  status_free(file_map_check(&m, path, &changed));
+  if (m.data[LARGE - 1] || !file_guard_is_cut(m.guard)) _exit(6);
+  file_map_close(&m);
+}
+
+/* A process of its own. before: the host sets its handler first; returns its exit status, negative
+ * for a signal. */
+static int try_hosts(bool chains, bool is_first, bool opens_first) {
+  static volatile int i; /* kept by longjmp */
+  write_file(path, LARGE, 'a');
+  pid_t child = fork();
+  if (child == 0) {
+    (void)signal(SIGBUS, SIG_DFL); /* cmocka's */
+    file_map kept = {0};
+    if (is_first) set_handler(chains);
+    if (opens_first && file_map_open(path, &kept)) _exit(5);
+    if (!is_first) set_handler(chains);
+    if (opens_first) file_guard_renew(); /* as each check does */
+    if (kept.data && kept.data[LARGE - 1] != 'a') _exit(5);
+    cut_and_read();
+    if (kept.data && kept.data[LARGE - 2]) _exit(6);
+    if (foreign) _exit(8); /* ours are nobody's business */
+    if (!chains && sigsetjmp(out, 1) == 0) fault_elsewhere();
+    if (chains) fault_elsewhere();
+    for (i = 0; !chains && i < 50; i++) /* what a handler leaves by does not add up */
+      if (sigsetjmp(out, 1) == 0) fault_elsewhere();
+    _exit(foreign == 51 ? 0 : 9);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void test_hosts_with_handlers(void **state) {
+  (void)state;
+  for (int opens_first = 0; opens_first < 2; opens_first++) {
+    assert_int_equal(try_hosts(false, true, opens_first), 0);
+    assert_int_equal(try_hosts(false, false, opens_first), 0);
+    /* It hands the fault on: to nobody, or to us, who had the default action before. */
+    assert_int_equal(try_hosts(true, true, opens_first), 7);
+    assert_int_equal(try_hosts(true, false, opens_first), opens_first ? -SIGBUS : 7);
+  }
+}
+
+static void test_faults_elsewhere_end_the_process(void **state) {
+  (void)state;
+  write_file(path, LARGE, 'a');
+  pid_t child = fork();
+  if (child == 0) {
+    (void)signal(SIGBUS, SIG_DFL);
+    file_map m;
+    if (file_map_open(path, &m)) _exit(5);
+    fault_elsewhere();
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+}
+
+static void test_the_signal_is_given_back(void **state) {
+  (void)state;
+  struct sigaction before, now;
+  file_map m[3];
+  write_file(path, LARGE, 'a');
+  assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 3; i++) open_map(path, &m[i]);
+    assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
+    assert_true(now.sa_handler != before.sa_handler);
+    for (int i = 0; i < 3; i++) file_map_close(&m[i]);
+    assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
+    assert_true(now.sa_handler == before.sa_handler);
+  }
+}
+
+static void test_more_files_than_guards(void **state) {
+  (void)state;
+  enum { MANY = 300 };
+  static file_map m[MANY];
+  write_file(path, LARGE, 'a');
+  for (int i = 0; i < MANY; i++) open_map(path, &m[i]);
+  assert_int_equal(truncate(path, 0), 0);
+  for (int i = 0; i < MANY; i++) {
+    const bool is_copy = !m[i].guard;
+    assert_int_equal(m[i].data[LARGE - 1], is_copy ? 'a' : 0);
+    if (!is_copy) expect_cut(&m[i]);
+  }
+  for (int i = 0; i < MANY; i++) file_map_close(&m[i]);
+}
+
+static void read_all(void *ctx, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i++) (void)sum(ctx);
+}
+
+static void test_many_threads_read(void **state) {
+  (void)state;
+  thread_pool *pool;
+  file_map m;
+  assert_null(thread_pool_create(4, &pool));
+  for (int round = 0; round < 20; round++) {
+    write_file(path, LARGE, 'a');
+    open_map(path, &m);
+    assert_int_equal(truncate(path, round * 40000), 0);
+    thread_pool_for(pool, 16, 1, read_all, &m);
+    expect_cut(&m);
+    file_map_close(&m);
+  }
+  thread_pool_destroy(pool);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_zeros_behind_the_end),
+      cmocka_unit_test(test_changes_are_told),
+      cmocka_unit_test(test_small_files_are_copied),
+      cmocka_unit_test(test_writers_say_which_file),
+      cmocka_unit_test(test_hosts_with_handlers),
+      cmocka_unit_test(test_faults_elsewhere_end_the_process),
+      cmocka_unit_test(test_the_signal_is_given_back),
+      cmocka_unit_test(test_more_files_than_guards),
+      cmocka_unit_test(test_many_threads_read),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

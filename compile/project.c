@@ -40,6 +40,7 @@ const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause
 static const char *const compile_flags[] = {"-std=c11",
                                             "-D_GNU_SOURCE",
                                             "-D_FILE_OFFSET_BITS=64",
+                                            "-D_TIME_BITS=64",
                                             "-Wall",
                                             "-Wextra",
                                             "-Wpedantic",
@@ -67,6 +68,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
   if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
   if (k->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
+  if (!k->carries && o->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];

@@ -69,6 +69,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
   if (k->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
   if (!k->carries && o->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
+  if (o->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];
@@ -147,10 +148,13 @@ clave_status project_embed(project *k, const embedded_file *e) {
   text t = {0};
   text_printf(&t, "/* %s, mapped with the program and read in place. */\n%s", e->file,
               e->is_far ? far_section : "  .section .rodata\n");
-  text_printf(&t,
-              "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
-              "  .section .note.GNU-stack,\"\",%%progbits\n",
-              e->symbol, e->symbol, e->symbol, e->file);
+  text_printf(
+      &t,
+      "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
+      "#ifdef __unix__ /* firmware has no such notes, and the linker warns where only some do */\n"
+      "  .section .note.GNU-stack,\"\",%%progbits\n"
+      "#endif\n",
+      e->symbol, e->symbol, e->symbol, e->file);
   clave_status st = text_status(&t);
   if (!st) st = project_write_file(k, e->source, t.data, t.size);
   text_free(&t);

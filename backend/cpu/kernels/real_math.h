@@ -8,6 +8,8 @@
 
 #include "backend/cpu/kernels/steps.h"
 
+#undef log2 /* a macro of newlib's */
+
 #define acos(a) _Generic((a), float : acosf, default : acos)(a)
 #define acosh(a) _Generic((a), float : acoshf, default : acosh)(a)
 #define asin(a) _Generic((a), float : asinf, default : asin)(a)

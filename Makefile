@@ -30,7 +30,7 @@ endif
 BUILD ?= build
 GEN = $(BUILD)/gen
 WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
-STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -ffunction-sections -fdata-sections
+STD = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -ffunction-sections -fdata-sections
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
 LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
@@ -115,6 +115,11 @@ $(BUILD)/libclave.a: $(LIB_OBJ)
 	$(CROSS)objcopy --localize-hidden $(BUILD)/obj/clave.o
 	$(AR) rcs $@ $(BUILD)/obj/clave.o
 INTERNAL = $(BUILD)/obj/internal.a
+# Every C file of library, tool, plugin and compiled programs, read by the compiler of another processor; links nothing.
+EVERY_SRC = $(sort $(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(wildcard delegate/*.c compile/*/*.c))
+syntax: $(GEN_HDR) $(ARGS_HDR)
+	@printf '%s\n' $(EVERY_SRC) | xargs -n 40 -P 2 $(CC) $(STD) $(WARN) $(CFLAGS) -I. -Iinclude -I$(GEN) -fsyntax-only
+kernel-objects: $(filter $(BUILD)/obj/backend/cpu/kernels/%,$(LIB_OBJ))
 $(INTERNAL): $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -324,7 +329,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
+.PHONY: all syntax kernel-objects executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ))) \
   $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard test/delegate/*/*.c test/fuzz/*.c bench/*.c test/fault/*.c examples/*/*.c))

@@ -102,6 +102,9 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
   if (!c->dims) return status_no_memory();
   for (uint32_t i = 0; i < own.n_dims; i++)
     c->dims[i] = (compile_dim){own.dims[i].name, own.dims[i].size};
+  if (own.processor && strcmp(own.processor, "portable") != 0)
+    return INVALID("processor '%s', expected portable", own.processor);
+  c->o.is_portable = own.processor != NULL;
   if (!own.march) return NULL;
   text_printf(&c->march, "-march=%s", own.march);
   c->o.march = c->march.data;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/alone.h"
 #include "base/dtype.h"
 
 enum { KERNEL_MAX_RANK = 8 };
@@ -96,12 +97,21 @@ static inline size_t kernel_scratch_size(size_t bytes) {
   return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;
 }
 
+/* Sets the kind unless there is one; false: there was. */
+static inline bool kernel_fault_claim(kernel_fault *f, kernel_fault_kind kind) {
+  int expected = KERNEL_FAULT_NONE;
+  if (!KERNEL_ALONE)
+    return __atomic_compare_exchange_n((int *)&f->kind, &expected, (int)kind, false,
+                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  const bool is_first = f->kind == KERNEL_FAULT_NONE;
+  if (is_first) f->kind = kind;
+  return is_first;
+}
+
 /* Records a fault unless one is already there (safe from several threads). */
 static inline void kernel_fault_set(kernel_fault *f, kernel_fault_kind kind, int64_t value,
                                     int64_t low, int64_t high) {
-  int expected = KERNEL_FAULT_NONE;
-  if (__atomic_compare_exchange_n((int *)&f->kind, &expected, (int)kind, false, __ATOMIC_RELAXED,
-                                  __ATOMIC_RELAXED)) {
+  if (kernel_fault_claim(f, kind)) {
     f->value = value;
     f->low = low;
     f->high = high;

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/alone.h"
+
 /* In a line of the cache of its own. */
 typedef struct work_range {
   _Alignas(64) uint64_t taken; /* from its end, in the upper half, and from its begin */
@@ -17,19 +19,28 @@ static inline int64_t range_begin(int64_t n, int64_t n_ranges, int64_t i) {
   return n / n_ranges * i + (i < n % n_ranges ? i : n % n_ranges);
 }
 
+/* False where another thread has changed it, and *expected is what it is now. */
+static inline bool range_set(work_range *r, uint64_t *expected, uint64_t taken) {
+  if (KERNEL_ALONE) {
+    r->taken = taken;
+    return true;
+  }
+  return __atomic_compare_exchange_n(&r->taken, expected, taken, true, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED);
+}
+
 /* An item of range i of n, from its begin or its end; false: all are taken. */
 static inline bool range_take(work_range *r, int64_t n, int64_t n_ranges, int64_t i, bool from_end,
                               int64_t *item) {
   const int64_t begin = range_begin(n, n_ranges, i), end = range_begin(n, n_ranges, i + 1);
-  uint64_t taken = __atomic_load_n(&r[i].taken, __ATOMIC_RELAXED), more;
+  uint64_t taken = KERNEL_ALONE ? r[i].taken : __atomic_load_n(&r[i].taken, __ATOMIC_RELAXED), more;
   int64_t front, back;
   do {
     front = (int64_t)(taken & UINT32_MAX);
     back = (int64_t)(taken >> 32);
     if (front + back >= end - begin) return false;
     more = taken + (from_end ? (uint64_t)1 << 32 : 1);
-  } while (!__atomic_compare_exchange_n(&r[i].taken, &taken, more, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED));
+  } while (!range_set(&r[i], &taken, more));
   *item = from_end ? end - 1 - back : begin + front;
   return true;
 }

@@ -64,8 +64,9 @@ static uint32_t next_random(reader *r) {
 }
 
 /* Owned by the row's program. NULL: no memory, or too many. */
-static void *row_memory(reader *r, size_t bytes) {
-  void *data = r->out->n_memory < CHECK_MAX_OPERANDS ? calloc(1, bytes + 1) : NULL;
+static void *row_memory(reader *r, uint64_t bytes) {
+  const bool fits = r->out->n_memory < CHECK_MAX_OPERANDS && bytes < SIZE_MAX / 2;
+  void *data = fits ? calloc(1, (size_t)bytes + 1) : NULL;
   if (data) r->out->memory[r->out->n_memory++] = data;
   r->no_memory |= !data;
   return data;
@@ -88,7 +89,7 @@ static clave_tensor make_data(reader *r, const shape *h, clave_dtype dtype) {
 static clave_id add_encoded(reader *r, const char *name, const shape *h) {
   const int64_t dims[] = {h->dims[0], h->dims[1] / QUANTISED_BLOCK * QUANTISED_BYTES};
   clave_tensor rows = clave_tensor_make(CLAVE_U8, 2, dims, NULL);
-  uint8_t *at = rows.data = row_memory(r, (size_t)(dims[0] * dims[1]));
+  uint8_t *at = rows.data = row_memory(r, (uint64_t)(dims[0] * dims[1]));
   if (!at) return 0;
   for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
     const int64_t place = i % QUANTISED_BYTES;

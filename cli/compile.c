@@ -13,7 +13,8 @@
 
 typedef struct compile_arguments {
   model_arguments model;
-  const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
+  const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom,
+      *processor;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
   bool shared, bare, verify, debug, keep_build, tune, binaries, pack, packed_only;
@@ -40,6 +41,10 @@ static const flag compile_flags[] = {
      "fixes an open size of the inputs; repeatable", 0, 0},
     {"--march", FLAG_TEXT, offsetof(compile_arguments, march), "M",
      "the compiler's -march: for processors of that kind alone", 0, 0},
+    {"--processor", FLAG_TEXT, offsetof(compile_arguments, processor), "P",
+     "portable: for every processor, weights that are packed included; it is small, and slower "
+     "where there is AVX2",
+     0, 0},
     {"--shared", FLAG_SWITCH, offsetof(compile_arguments, shared), NULL,
      "a library instead of an executable, with a header beside it", 0, 0},
     {"--threads", FLAG_INT, offsetof(compile_arguments, threads), "N",
@@ -157,6 +162,7 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .sbom = a->sbom,
                                    .verify = a->verify,
                                    .packed_only = a->packed_only,
+                                   .processor = a->processor,
                                    .cancel = is_interrupted,
                                    .tuned = a->tune ? m->device : NULL,
                                    .binaries = a->binaries ? m->device : NULL};
@@ -245,6 +251,10 @@ static int compile_program(const void *arguments, page *out) {
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
   if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
+  if (a->processor && strcmp(a->processor, "portable") != 0)
+    return fail_usage("--processor: expected portable, got \"%s\"", a->processor);
+  /* Kernels that plan and pack here are those that will run there. */
+  if (a->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0) return fail_memory();
   catch_endings();
   int result = compile_model(a, &m, out);
   close_model(&m);

@@ -74,6 +74,7 @@ static clave_status check_options(const compile_options *o) {
              {o->kernel_dir != NULL, "--kernel-dir"},
              {o->packed_only, "--packed-only"},
              {o->tuning != NULL && o->text, "--tune"},
+             {o->is_portable, "--processor"},
              {o->march != NULL, "--march"}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i].is_given)

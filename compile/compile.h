@@ -26,6 +26,7 @@ typedef struct compile_options {
   bool all_methods;     /* not `method` alone: carried */
   bool text;            /* a language model with the command line of clave generate: carried */
   bool allow_custom_kernels;
+  bool is_portable;       /* for every processor: without instruction sets that only some have */
   const char *march;      /* NULL: the compiler's own, and kernels choose at run time */
   const char *library;    /* a shared library instead, whose functions' names begin so; or NULL */
   bool bare;              /* with library: one function for firmware instead, in an object */

@@ -151,6 +151,11 @@ static clave_status add_form(form_list *l, const constant_form *f, int *number, 
   return NULL;
 }
 
+/* The processors that the program may run on, as plan_scratch has them. */
+static const char *levels_of(const compile_options *o) {
+  return o->is_portable ? "portable" : NULL;
+}
+
 /* How form `number` comes about when the program starts. */
 static clave_status emit_form(emitter *e, const constant_form *f, int number) {
   char call[48];
@@ -167,7 +172,7 @@ static clave_status emit_form(emitter *e, const constant_form *f, int number) {
   }
   (void)snprintf(call, sizeof call, "model_form(m, %d", number);
   write_calls(e, f->fill, NULL, call, &e->pack);
-  e->form_bytes += plan_aligned(plan_scratch(f->fill, NULL));
+  e->form_bytes += plan_aligned(plan_scratch(f->fill, levels_of(e->o)));
   return NULL;
 }
 
@@ -218,7 +223,7 @@ clave_status emit_function(emitter *e, const command *c, const char *name, const
               parameters);
   write_node(e, c->instruction, &e->functions);
   text_puts(&e->functions, ")) return;\n");
-  const size_t scratch = plan_scratch(c->recorded, NULL);
+  const size_t scratch = plan_scratch(c->recorded, levels_of(e->o));
   if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
   e->copy = c;
   write_calls(e, c->recorded, forms, "model_call(m", &e->functions);

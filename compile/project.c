@@ -40,6 +40,7 @@ const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause
 static const char *const compile_flags[] = {"-std=c11",
                                             "-D_GNU_SOURCE",
                                             "-D_FILE_OFFSET_BITS=64",
+                                            "-D_TIME_BITS=64",
                                             "-Wall",
                                             "-Wextra",
                                             "-Wpedantic",
@@ -67,6 +68,8 @@ void project_compile_flags(const project *k, const compile_options *o,
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
   if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
   if (k->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
+  if (!k->carries && o->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
+  if (o->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-include" NAMES;
   if (!k->carries) flags[n++] = k->steps[0];
@@ -145,10 +148,13 @@ clave_status project_embed(project *k, const embedded_file *e) {
   text t = {0};
   text_printf(&t, "/* %s, mapped with the program and read in place. */\n%s", e->file,
               e->is_far ? far_section : "  .section .rodata\n");
-  text_printf(&t,
-              "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
-              "  .section .note.GNU-stack,\"\",%%progbits\n",
-              e->symbol, e->symbol, e->symbol, e->file);
+  text_printf(
+      &t,
+      "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
+      "#ifdef __unix__ /* firmware has no such notes, and the linker warns where only some do */\n"
+      "  .section .note.GNU-stack,\"\",%%progbits\n"
+      "#endif\n",
+      e->symbol, e->symbol, e->symbol, e->file);
   clave_status st = text_status(&t);
   if (!st) st = project_write_file(k, e->source, t.data, t.size);
   text_free(&t);

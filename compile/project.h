@@ -68,7 +68,7 @@ clave_status project_embed_by(project *k, const embedded_file *e, project_file_f
 clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
-enum { MOST_FLAGS = 28 };
+enum { MOST_FLAGS = 32 };
 #define MADE "model" /* what is linked */
 void project_compile_flags(const project *k, const compile_options *o,
                            const char *flags[MOST_FLAGS]);

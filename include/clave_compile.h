@@ -65,9 +65,13 @@ typedef struct clave_compile_options {
                                    UNSUPPORTED of a language model's text; NULL: nothing */
   const clave_device *binaries; /* of target "opencl": binaries of the kernels that have run on this
                                    device go in, for machines with the same; NULL: none */
-  bool packed_only; /* of what is written out: weights that are read packed alone are not there
-                       plain, too: it runs on processors that the program is packed for (below), of
-                       which this one must be, and on no other */
+  bool packed_only;      /* of what is written out: weights that are read packed alone are not there
+                            plain, too: it runs on processors that the program is packed for (below), of
+                            which this one must be, and on no other */
+  const char *processor; /* of what is written out: "portable": it has nothing that only some
+                            processors have, and memory for that alone; weights are packed for such
+                            processors if the device they were packed for is (CLAVE_DEVICE_CLASS).
+                            NULL: kernels choose among the instructions of the processor */
 } clave_compile_options;
 
 /* What the program carries of packed constants (clave_program_pack, clave_files.h) goes in, and is

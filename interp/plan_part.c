@@ -34,6 +34,12 @@ static clave_status append_chunks(schedule *p, int b, const arena_layout *more) 
   return NULL;
 }
 
+/* Bytes; a device may have more than this process addresses. */
+static size_t most_of_a_buffer(const backend_info *info) {
+  const size_t most = SIZE_MAX / 2;
+  return info->max_alloc && info->max_alloc < most ? (size_t)info->max_alloc : most;
+}
+
 /* list: room for all blocks. */
 static clave_status place_blocks(const planner *l, int b, arena_block **list) {
   schedule *p = l->p;
@@ -43,8 +49,8 @@ static clave_status place_blocks(const planner *l, int b, arena_block **list) {
   for (uint32_t i = 0; i < p->n_blocks; i++)
     if (!p->blocks[i].part && p->blocks[i].kind == BLOCK_ARENA && p->blocks[i].backend == b)
       list[n++] = &p->blocks[i].a;
-  TRY(arena_place(list, n, info->alignment ? info->alignment : 64,
-                  info->max_alloc ? info->max_alloc : SIZE_MAX / 2, &layout));
+  TRY(arena_place(list, n, info->alignment ? info->alignment : 64, most_of_a_buffer(info),
+                  &layout));
   for (size_t i = 0; i < n; i++) list[i]->chunk += p->first_chunk[b];
   clave_status st = append_chunks(p, b, &layout);
   arena_layout_free(&layout);

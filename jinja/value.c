@@ -310,7 +310,7 @@ static dict_entry *find_entry(const dict *d, value key, uint64_t hash) {
   for (size_t i = 0; !d->index && i < d->count; i++) {
     if (same_key(d->entries[i].key, key)) return &d->entries[i];
   }
-  for (size_t i = mix(hash); d->index; i++) {
+  for (size_t i = (size_t)mix(hash); d->index; i++) {
     uint32_t at = d->index[i & (d->index_size - 1)];
     if (!at) break;
     dict_entry *e = &d->entries[at - 1];
@@ -320,7 +320,7 @@ static dict_entry *find_entry(const dict *d, value key, uint64_t hash) {
 }
 
 static void index_entry(dict *d, size_t at) {
-  size_t i = mix(d->entries[at].hash);
+  size_t i = (size_t)mix(d->entries[at].hash);
   while (d->index[i & (d->index_size - 1)]) i++;
   d->index[i & (d->index_size - 1)] = (uint32_t)at + 1;
 }

@@ -27,7 +27,8 @@ static launch_value value_for(arg_kind kind, const order *o) {
     v = (launch_value){.kind = VALUE_FLOAT, .as.f = 1};
   if (kind == ARG_SEED) v.kind = VALUE_SEED;
   if (kind == ARG_RUN) v.kind = VALUE_RUN;
-  if (kind == ARG_LOCAL) v = (launch_value){.kind = VALUE_LOCAL, .as.bytes = o->local_bytes};
+  if (kind == ARG_LOCAL)
+    v = (launch_value){.kind = VALUE_LOCAL, .as.bytes = (size_t)o->local_bytes};
   if (kind == ARG_IMAGE) v = (launch_value){.kind = VALUE_IMAGE};
   if (kind == ARG_INDEX8) {
     v.kind = VALUE_INDEX8;

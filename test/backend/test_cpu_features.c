@@ -59,7 +59,7 @@ static void test_scratch_memory(void **state) {
 #if KERNEL_X86
   assert_int_equal(cpu_command_scratch(&c, 1, NULL), 300);
   assert_int_equal(cpu_command_scratch(&c, 2, NULL), 600);
-  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64"), 200);
+  assert_int_equal(cpu_command_scratch(&c, 1, "portable"), 200);
   assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx2"), 300);
   assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx512"), 100);
   assert_int_equal(cpu_command_scratch(&c, 1, "aarch64"), 0);

@@ -6,10 +6,11 @@
  * 56 ns); the system keeps 8 KB more of it meanwhile. */
 #include "backend/cpu/kernels/features.h"
 
+/* Sizes of a tile, by which rows are counted on every processor. */
+enum { AMX_ROWS = 16, AMX_WORDS = 16 /* of a row */ };
+
 #if KERNEL_X86
 #include <immintrin.h>
-
-enum { AMX_ROWS = 16, AMX_WORDS = 16 /* of a row */ };
 
 TARGET_AMX KERNEL_INLINE void amx_begin(void) {
   typedef struct configuration {

@@ -450,6 +450,7 @@ static const integer_kernel portable = {.multiply = multiply_portable,
                                         .rows = ROWS,
                                         .step = 4};
 
+#if KERNEL_X86 || KERNEL_ARM
 /* The portable one but for the products. */
 static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const weight_rows *w,
                                                      const uint32_t *patches, const int32_t *begin,
@@ -460,6 +461,7 @@ static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const 
   k.is_signed = is_signed;
   return k;
 }
+#endif
 
 #if KERNEL_X86
 static const integer_kernel vnni = {.multiply = multiply_vnni,

@@ -114,7 +114,7 @@ bool cpu_has_arm_bf16(void) { return false; }
 
 const char *cpu_level_name(void) {
 #if KERNEL_X86
-  return cpu_has_avx512() ? "x86-64 avx512" : cpu_has_avx2() ? "x86-64 avx2" : "x86-64";
+  return cpu_has_avx512() ? "x86-64 avx512" : cpu_has_avx2() ? "x86-64 avx2" : "portable";
 #elif KERNEL_ARM
   return "aarch64";
 #else

@@ -6,7 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+/* 1: built for every processor, without what only some of its kind have. */
+#ifndef KERNEL_PORTABLE
+#define KERNEL_PORTABLE 0
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__) && !KERNEL_PORTABLE
 #define KERNEL_X86 1
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
@@ -21,7 +26,7 @@
 #else
 #define KERNEL_X86 0
 #endif
-#if defined(__aarch64__) && defined(__GNUC__)
+#if defined(__aarch64__) && defined(__GNUC__) && !KERNEL_PORTABLE
 #define KERNEL_ARM 1
 #define TARGET_DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
 #define TARGET_I8MM __attribute__((target("arch=armv8.2-a+i8mm")))
@@ -58,7 +63,8 @@ typedef enum cpu_kind {
 } cpu_kind;
 void cpu_pretend(cpu_kind kind);
 
-/* "x86-64 avx512", "aarch64": what packed panels are as wide as. */
+/* What packed panels are as wide as: "x86-64 avx512", "x86-64 avx2", "aarch64", or "portable" on
+ * every other processor, x86-64 without AVX2 included. */
 const char *cpu_level_name(void);
 
 /* Asks for the line `ahead` bytes on, into the second-level cache: the first has as few places for

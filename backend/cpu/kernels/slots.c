@@ -5,7 +5,9 @@
 #include "backend/cpu/kernels/counts.h"
 #include "base/ranges.h"
 
-enum { MOST_RANGES = 16 }; /* slots beyond share them: a compiled program may have a small stack */
+enum {
+  MOST_RANGES = KERNEL_ALONE ? 1 : 16
+}; /* slots beyond share them: a compiled program may have a small stack */
 
 typedef struct slot_loop {
   work_range ranges[MOST_RANGES];

@@ -3,11 +3,10 @@
 #include "backend/cpu/kernels/step_rows.h"
 
 #include <string.h>
-#include <tgmath.h>
 
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/real_math.h"
 #include "backend/cpu/kernels/walk.h"
 
 enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache sets */ };

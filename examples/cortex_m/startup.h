@@ -1,0 +1,12 @@
+#ifndef STARTUP_H
+#define STARTUP_H
+/* What the start and the main program share. */
+#include <stdint.h>
+
+enum { STACK_PAINT = 0x5AFE5AFE };
+extern uint32_t stack_begin[], stack_end[]; /* firmware.ld */
+
+/* Says the text over semihosting and ends the program: code 0 is good. */
+__attribute__((noreturn)) void end(const char *text, int code);
+
+#endif

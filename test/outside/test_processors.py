@@ -1,0 +1,133 @@
+"""Other processors: every C file is read by their compilers, and a compiled program runs under qemu-user.
+
+A name from inside of one processor's #if that is used outside of it is an error here, as are conversions that only
+32-bit processors make."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
+MNIST = ROOT / "examples/mnist"
+TOOLS = {
+    "aarch64": ("aarch64-linux-gnu-gcc", "qemu-aarch64"),
+    "armhf": ("arm-linux-gnueabihf-gcc", "qemu-arm"),
+    "riscv64": ("riscv64-linux-gnu-gcc", "qemu-riscv64"),
+}
+
+
+@pytest.fixture(params=TOOLS)
+def processor(request):
+    missing = [t for t in TOOLS[request.param] if not shutil.which(t)]
+    if missing:
+        pytest.skip(f"no cross compiler or emulator here: {missing[0]} (ci/deps check)")
+    return request.param
+
+
+def run(*words, **more):
+    r = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=1200, **more)
+    assert r.returncode == 0, f"{words}\n{r.stdout[-2000:]}{r.stderr[-4000:]}"
+    return r.stdout + r.stderr
+
+
+def plain():
+    """The environment without what a make that runs this test hands down."""
+    return {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "BUILD", "SAN", "CC")}
+
+
+def test_every_file_compiles(processor):
+    """With -Werror, and the CPU kernels down to code."""
+    run("ci/cross", processor, "syntax", cwd=ROOT, env=plain())
+
+
+def test_clang_reads_every_file():
+    """Of aarch64, whose intrinsics clang has as its own."""
+    if not shutil.which("clang") or not shutil.which(TOOLS["aarch64"][0]):
+        pytest.skip("no cross compiler or emulator here: clang (ci/deps check)")
+    clang = "clang --target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include"
+    run("ci/cross", "aarch64", "syntax", clang, cwd=ROOT, env=plain())
+
+
+def emit(folder, *options):
+    run(BUILD / "clave", "compile", MNIST / "mnist.clv", "--emit-c", folder, "--dim", "batch=1", *options)
+    return folder
+
+
+def test_a_compiled_program_runs(processor, tmp_path):
+    """As portable code, little optimised; its answer is the CPU backend's to the bit where no product is fused."""
+    compiler, emulator = TOOLS[processor]
+    folder = emit(tmp_path / "c", "--processor", "portable", "--pack", "--packed-only", "--verify")
+    run("make", "-s", "-j2", f"CC={compiler}", "CFLAGS=-O0 -Werror", "LDFLAGS=-static", cwd=folder, env=plain())
+    run(emulator, folder / "model", MNIST / "digits/7.npy", tmp_path / "o.npy")
+    assert np.load(tmp_path / "o.npy").argmax() == 7
+    if processor != "aarch64":
+        assert "verified: 1 outputs" in run(emulator, folder / "model", "--verify")
+
+
+# ---------------------------------------------------------------- what is made here
+
+
+def headers_of(file):
+    return run("readelf", "-lWS", file)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("-o", "exe"), ("-o", "exe", "--arena", "static", "--pack"), ("-o", "libdigit.so", "--shared")],
+    ids=" ".join,
+)
+@pytest.mark.by_turn(3, together="stack")
+def test_no_stack_is_executable(tmp_path, options):
+    """Of any kind of output: the stack's segment has no E."""
+    words = ["compile", MNIST / "mnist.clv", "--dim", "batch=1", "--processor", "portable", "--debug", *options]
+    run(BUILD / "clave", *words, cwd=tmp_path)
+    stack = [line for line in headers_of(tmp_path / options[1]).splitlines() if "GNU_STACK" in line]
+    assert len(stack) == 1 and "RWE" not in stack[0], stack
+
+
+@pytest.mark.parametrize("options", [("--method", "all"), ("--target", "opencl"), ("--method", "all", "--shared")])
+def test_no_stack_of_carried_programs_is_executable(tmp_path, options):
+    out = tmp_path / "libdigits.so"
+    r = subprocess.run(
+        [BUILD / "clave", "compile", MNIST / "mnist.clv", "-o", out, *options], capture_output=True, text=True
+    )
+    assert r.returncode == 0, r.stderr
+    stack = [line for line in headers_of(out).splitlines() if "GNU_STACK" in line]
+    assert len(stack) == 1 and "RWE" not in stack[0], stack
+
+
+def test_objects_for_firmware_have_no_executable_stack(tmp_path):
+    run(BUILD / "clave", "compile", MNIST / "mnist.clv", "--dim", "batch=1", "--bare", "-o", tmp_path / "digit.o",
+        "--processor", "portable", "--debug")  # fmt: skip
+    notes = [line for line in headers_of(tmp_path / "digit.o").splitlines() if ".note.GNU-stack" in line]
+    assert len(notes) == 1 and "X" not in notes[0].split("PROGBITS")[1].split()[4:5], notes
+
+
+# ---------------------------------------------------------------- --processor
+
+
+def test_portable_code_has_no_variants(tmp_path):
+    """Nothing of x86-64's larger registers is in it, and it answers as clave does on such a processor."""
+    exe = tmp_path / "digit"
+    words = ["compile", MNIST / "mnist.clv", "-o", exe, "--dim", "batch=1", "--processor", "portable"]
+    run(BUILD / "clave", *words, "--pack", "--packed-only", "--verify")
+    assert "%ymm" not in run("objdump", "-d", exe)
+    assert "verified: 1 outputs" in run(exe, "--verify")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--processor", "mips"), '--processor: expected portable, got "mips"'),
+        (("--processor", "portable", "--target", "opencl"), "--processor is of programs that are written out as C"),
+    ],
+)
+def test_processors_that_are_refused(tmp_path, options, message):
+    words = [BUILD / "clave", "compile", MNIST / "mnist.clv", "-o", tmp_path / "x", *options]
+    r = subprocess.run(words, capture_output=True, text=True)
+    assert r.returncode and message in r.stderr and not (tmp_path / "x").exists(), r.stderr

@@ -160,7 +160,7 @@ def test_what_is_wrong_is_one_line(fetch, examples, server, tmp_path):
 
 
 def test_the_table(root):
-    """Every row has an address over TLS, a size, a hash and a licence; where the tests have data, theirs are the same."""
+    """Every row has an address over TLS, a size, a hash and a licence; data of the tests are the same."""
     rows = [line.split("\t") for line in (root / "examples/data.tsv").read_text().splitlines() if line[0] != "#"]
     data = root / os.environ.get("CLAVE_TEST_DATA", "../shared/data")
     for name, file, size, digest, licence, url in rows:

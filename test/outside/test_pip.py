@@ -1,4 +1,4 @@
-"""The Python package from a fresh clone: pip install of its folder and of a git address, in an environment of its own."""
+"""The Python package from a fresh clone: pip install of its folder and of a git address, in a new environment."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def python(tmp_path):
 
 @pytest.fixture
 def built(clone, build, tmp_path):
-    """A clone of the clone that has this checkout's objects, so that libraries are only linked; nothing else is made."""
+    """A clone of the clone that has this checkout's objects, so that libraries are only linked."""
     folder = tmp_path / "clave"
     shutil.copytree(clone, folder, symlinks=True)
     for name in OBJECTS:

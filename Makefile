@@ -257,7 +257,6 @@ format: ## rewrites C and Python in the house style
 	@git ls-files '*.c' '*.cc' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
 site: all ## the documents as pages in build/site, with the error guide; fails on dead links
-	@TORCH="$(TORCH)" ci/venv
 	@ci/venv docs
 	@.venv-docs/bin/python docs/site.py $(BUILD)/site
 fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new random programs, compiled too

@@ -22,6 +22,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
+if (ROOT / "../shared/data").is_dir():
+    os.environ.setdefault("CLAVE_TEST_DATA", str(ROOT / "../shared/data"))  # as the tests do
 
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over

@@ -1,7 +1,6 @@
 """Text by small language models: `clave generate` on both backends and transformers, turn by turn."""
 
 import json
-import os
 import pathlib
 import statistics
 import subprocess

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = [*sorted((ROOT / "include").glob("*.h")), ROOT / "delegate/clave_delegate.h"]
 # What the language has beside the declarations of the API: guards, C++, attributes.
 PLUMBING = re.compile(r'^#|^extern "C" \{$')
-SECTION = re.compile(r"^/\* -{20,} (.+) \*/$")
+SECTION = re.compile(r"^/\* -{20,} (.+?)( \*/)?$")  # the comment may go on after its title
 DECLARED = re.compile(r"\b(clave_\w+) ?\(|\}\s*(clave_\w+);|typedef [\w ]*?\*?(clave_\w+);|\(\*(clave_\w+)\)\(")
 
 PYTHON = [
@@ -54,9 +54,11 @@ def items(lines):
     found, at, depth = [Item()], 0, 0
     while at < len(lines):
         line = lines[at]
-        if depth == 0 and SECTION.match(line):
-            found.append(Item([f"## {SECTION.match(line)[1]}"]))
-            found.append(Item())
+        if depth == 0 and (section := SECTION.match(line)):
+            text, n = comment_lines(lines[at:])
+            found += [Item([f"## {section[1]}"]), Item(text[1:]), Item()]
+            at += n
+            continue
         elif depth == 0 and line.startswith("/*"):
             text, n = comment_lines(lines[at:])
             found.append(Item(text))

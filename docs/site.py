@@ -39,6 +39,14 @@ DOCSTRINGS = {
     "show_signature_annotations": True,
 }
 STYLE = "style.css"
+# Wide tables and code scroll in themselves; the bar of sections keeps to one line.
+LOOKS = """
+table, pre { display: block; overflow-x: auto; }
+.codehilite pre { padding: .6rem; background: #f7f7f9; }
+.navbar { font-size: .875rem; white-space: nowrap; }
+.navbar .navbar-nav .nav-link { padding-left: .35rem; padding-right: .35rem; }
+@media (min-width: 992px) { .navbar > .container { max-width: 100%; } }
+"""
 SEPARATOR = r"[\s\-.,;:()*&`]+"  # of words that the search finds: what stands around names in code, too
 # What documents link to, beside each other.
 LINKED = (".md", ".svg", ".h", ".c", ".cc", ".py", ".tsv", ".toml", ".txt", ".fbs")
@@ -62,7 +70,9 @@ def stage(folder):
     shutil.copy(ROOT / "docs/ops.md", folder / "docs/ops.md")
     made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/errors.md"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-    (folder / STYLE).write_text("table, pre { display: block; overflow-x: auto; }\n")  # wide ones scroll in themselves
+    from pygments.formatters import HtmlFormatter  # tests of this file have none
+
+    (folder / STYLE).write_text(LOOKS + HtmlFormatter(style="default").get_style_defs(".codehilite") + "\n")
     return [f"docs/api/{page}" for page in api.write(folder / "docs/api")]
 
 
@@ -71,7 +81,7 @@ def configuration(staged, references, out):
     lines += ["theme: {name: mkdocs, highlightjs: false}", f"extra_css: [{STYLE}]"]
     lines += ["plugins:", f"  - search: {{separator: '{SEPARATOR}'}}", "  - mkdocstrings:"]
     lines += [f"      handlers: {{python: {{paths: [{ROOT / 'python'}], options: {json.dumps(DOCSTRINGS)}}}}}"]
-    lines += ["markdown_extensions: [tables, fenced_code]", "validation:"]
+    lines += ["markdown_extensions:", "  - tables", "  - fenced_code", "  - codehilite: {guess_lang: false}", "validation:"]
     lines += ["  nav: {omitted_files: ignore}", "  links: {not_found: ignore, unrecognized_links: ignore}"]
     lines += ["nav:"]
     for section, pages in [*NAVIGATION, ("API", references)]:

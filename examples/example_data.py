@@ -121,7 +121,8 @@ def fetch(f: File, origin: str | None, folder: Path) -> str:
             with open(url, "rb") as source:
                 copy(source, part, "wb", f)
     except (OSError, http.client.HTTPException, ValueError) as e:
-        raise Error(f"{url}: {getattr(e, 'reason', None) or getattr(e, 'strerror', None) or e}") from None
+        reason = None if isinstance(e, urllib.error.HTTPError) else getattr(e, "reason", None)
+        raise Error(f"{url}: {reason or getattr(e, 'strerror', None) or e}") from None
     try:
         check(part, f)
     except Error as e:

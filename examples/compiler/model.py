@@ -1,4 +1,4 @@
-"""Step 1, the model: trains a network in a few seconds on digits as examples/mnist/draw.py draws them, turned and moved,
+"""Step 1, the model: trains a network on digits that examples/mnist/draw.py draws, turned and moved, in a few seconds,
 and exports it as mnist_cnn.pt2."""
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
  * folded into the convolutions, behind the pipeline that makes planes of pixels. */
 #include "graph.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,7 @@ enum { MAX_WEIGHTS = 1 << 20 }; /* floats */
 
 static size_t read_weights(graph *g, const char *path) {
   FILE *f = fopen(path, "rb");
+  if (!f) fprintf(stderr, "host_app: %s: %s\n", path, strerror(errno));
   g->weights = malloc(MAX_WEIGHTS * sizeof *g->weights);
   const size_t n = f && g->weights ? fread(g->weights, sizeof *g->weights, MAX_WEIGHTS, f) : 0;
   if (f) (void)fclose(f);
@@ -127,7 +129,7 @@ bool graph_create(const char *weights, graph *g) {
   float *end = g->weights;
   if (n) build(g, &end);
   if (!n || (size_t)(end - g->weights) != n) {
-    fprintf(stderr, "host_app: %s: not the weights that weights.py writes\n", weights);
+    fprintf(stderr, "host_app: %s: expected the weights that weights.py writes\n", weights);
     return false;
   }
   if (alloc_tensors(g)) return true;

@@ -15,7 +15,8 @@
 #include "opencl.h"
 #include "plugin.h"
 
-static const char *const labels[CLASSES] = {"disc", "ring",  "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame"};
+static const char *const labels[CLASSES] = {"disc",  "ring",  "square", "triangle", "star",
+                                            "cross", "heart", "moon",   "arrow",    "frame"};
 
 volatile sig_atomic_t interrupted;
 

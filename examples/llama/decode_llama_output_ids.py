@@ -13,7 +13,9 @@ TINYLM = Path(__file__).resolve().parents[1] / "tinylm/tinylm.clv"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ids", type=Path, nargs="?", default=Path("build/llama/output_ids.txt"))
-    parser.add_argument("--tokenizer", type=Path, help="a tokenizer's file or a folder; default: that of examples/tinylm")
+    parser.add_argument(
+        "--tokenizer", type=Path, help="a tokenizer's file or a folder; default: that of examples/tinylm"
+    )
     args = parser.parse_args()
     tokenizer = clave.Tokenizer(args.tokenizer) if args.tokenizer else clave.load(TINYLM).tokenizer
     print(tokenizer.decode([int(i) for i in args.ids.read_text().split()]))

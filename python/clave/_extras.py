@@ -8,6 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra. An installed package is named; a checkout, which no index has, by its path."""
+    """The command that installs an extra. A checkout, which no index has, is named by
+    its path."""
     is_checkout = (_PACKAGE.parent / "pyproject.toml").exists()
     return f"pip install '{_PACKAGE.parent if is_checkout else 'clave'}[{extra}]'"

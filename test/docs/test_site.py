@@ -89,6 +89,23 @@ def test_the_c_reference_has_every_function():
     assert "CLAVE_API" not in pages[ROOT / "include/clave.h"]
 
 
+def test_the_c_reference_has_every_heading():
+    """Each title between dashes, also where its comment goes on after it; what goes on is text below."""
+    api = load("api")
+    for header in api.HEADERS:
+        titles = re.findall(r"^/\* -{20,} (.+?)(?: \*/)?$", header.read_text(), re.M)
+        page = api.c_page(header)
+        assert re.findall(r"^## (.+)$", page, re.M) == titles and "-----" not in page, header.name
+    page = api.c_page(ROOT / "include/clave.h")
+    assert "## sessions\n\n\n`method` names an entry point of the program" in page
+    lines = ["/* -------------------- a title", " * and more. */", "", "int clave_f(void);"]
+    assert [(i.text, i.code) for i in api.items(lines)] == [
+        (["## a title"], []),
+        (["and more."], []),
+        ([], ["int clave_f(void);"]),
+    ]
+
+
 def test_comments_are_words_and_code():
     api = load("api")
     lines = [

@@ -248,7 +248,7 @@ def phi3_file(path, library, name, architecture="llama", kind=CONTROL):
 
 
 def stripped(library, text):
-    """The ids by SentencePiece: text is split at the special tokens, and white space behind most of them is left out."""
+    """The ids by SentencePiece: text is split at special tokens, and white space behind most of them is left out."""
     specials = {**{t: library.vocab_size() + i for i, t in enumerate(PHI3)}, "</s>": 2, "<s>": 1, "<unk>": 0}
     found = []
     for part in re.split("(" + "|".join(map(re.escape, specials)) + ")", text):

@@ -33,9 +33,8 @@ class Checkpoint:
         self._wanted = model.state_dict(keep_vars=True)
         self._owner = _owners(self._wanted)
         names = {id(p): n for n, p in reversed(part.state_dict(keep_vars=True).items())}
-        self._name_of = {
-            own: names[id(self._wanted[own])] for own in self._owner.values() if id(self._wanted[own]) in names
-        }
+        owners = ((own, id(self._wanted[own])) for own in self._owner.values())
+        self._name_of = {own: names[i] for own, i in owners if i in names}
         self._groups: dict[str, list[tuple[str, str | None]]] = {}  # (tensor, pattern) by the first name of each
         self._rules = get_model_conversion_mapping(model)
         self._converters = [r for r in self._rules if isinstance(r, WeightConverter)]

@@ -114,10 +114,8 @@ class LLMExporter:
         with progress.stage("reading the model"):
             model, whole = skeleton.build(folder, DTYPES.get(self._dtype or ""))
             if whole is not model:
-                kind = type(whole).__name__
-                self.notes.append(
-                    f"{folder.path} is a {kind}: exports its text model; images and sounds are not supported"
-                )
+                left_out = "exports the text model; images and sounds are not supported"
+                self.notes.append(f"{folder.path} is a {type(whole).__name__}: {left_out}")
             config = model.config.get_text_config()
             text = metadata.Text(folder, config.vocab_size)
             found = checkpoint.Checkpoint(folder, whole, model)

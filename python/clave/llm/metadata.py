@@ -77,7 +77,7 @@ class Text:
 
 
 def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
-    """The keys of "llm" that depend on the folder alone. config: of the model's text. Error: an id is no token of it."""
+    """The keys of "llm" that depend on the folder alone. config: the text model's. Error: an id is no token of it."""
     said = folder.json("generation_config.json") or {}
     template = _template(folder, text.config)
     ends = _ends(folder, config, said)

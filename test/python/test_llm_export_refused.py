@@ -185,7 +185,7 @@ def test_what_does_not_load_is_not_kept(folder, tmp_path):
 
 
 TABLES = {
-    "gpt2": {"n_positions": 32},
+    "gpt2": {"n_positions": 32, "max_position_embeddings": 32},
     "opt": {"max_position_embeddings": 32},
     "bloom": {},
     "gpt_neox": {"max_position_embeddings": 32},

@@ -21,7 +21,7 @@ PIECES, N_NEW = (1, 7, 32, 1000), 6
 SMALLEST = {  # of what families have, so that a text of some tokens crosses it
     "sliding_window": 16,
     "max_position_embeddings": 48,
-    "n_positions": 48,
+    "n_positions": 48,  # the same as max_position_embeddings
     "attention_chunk_size": 16,
     "original_max_position_embeddings": 24,
 }

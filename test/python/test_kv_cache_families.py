@@ -193,8 +193,81 @@ def test_rope_whose_frequencies_grow_with_the_text():
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**BERT | ROPE)).eval()
     want = model(IDS).logits[0]
-    with pytest.raises(clave.Error, match=r"rope of type dynamic: beyond 64 tokens .* at most 64, not 65"):
+    with pytest.raises(clave.Error, match=r"rope of type dynamic: beyond 64 tokens .* at most 64, got 65"):
         use_kv_cache(model, 65)
     cached = use_kv_cache(model, 64)
     program = clave.export(cached, (IDS[:, :3], torch.tensor(0)), dynamic_shapes=({1: LENGTH}, None))
     check_logits(clave.Session(program, "cpu"), want)
+
+
+LONG = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.2, 1.3],
+    "long_factor": [2.0, 4.0, 6.0, 8.0],
+    "original_max_position_embeddings": 20,
+}
+
+
+def phi3():
+    torch.manual_seed(0)
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(**BERT | {"rope_parameters": LONG})).eval()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("model", [phi3, lambda: transformers.LlamaForCausalLM(phi3().config)])
+def test_rope_with_factors_by_the_length_of_the_text(model):
+    """Short ones up to the original context, whatever the model ran before; beyond it the long ones where asked for."""
+    model = model().eval()
+    long, short = model(IDS).logits[0], model(IDS[:, :20]).logits[0]  # leaves the long factors in the model
+    message = r"rope of type longrope: beyond 20 tokens .* at most 20, or long_factors \(--long-factors\), got 21"
+    for context in (21, 21, 64):
+        with pytest.raises(clave.Error, match=message if context == 21 else "got 64"):
+            use_kv_cache(model, context)
+        cached, at = use_kv_cache(model, 20), 0
+        for n in (7, 1, 12):
+            got = cached(IDS[:, at : at + n], at)[0]
+            at += n
+            torch.testing.assert_close(got, short[at - 1], rtol=1e-4, atol=1e-4)
+    check_logits(use_kv_cache(model, CONTEXT, long_factors=True), long)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kept", [20, 40])
+def test_layers_that_keep_the_keys_of_the_highest_scores(kept):
+    model = model_of("doge", keep_window_size=kept)
+    for layer in model.model.layers:
+        layer.self_attn.A.data.normal_()
+    want = model(input_ids=IDS, use_cache=False).logits[0]
+    if kept < CONTEXT:
+        message = r"20 keys that it scores highest \(keep_window_size\).* at most 20, got 40"
+        with pytest.raises(clave.Error, match=message):
+            use_kv_cache(model, CONTEXT)
+        return
+    check_logits(use_kv_cache(model, CONTEXT), want)
+
+
+def test_a_comparison_crosses_windows(monkeypatch):
+    """A way that leaves out the windows is not taken, however long they are."""
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**BERT | {"sliding_window": 30})).eval()
+    monkeypatch.setattr("clave.llm.interface.ring", lambda window, rows, piece: (rows, None))
+    cached = use_kv_cache(model, CONTEXT)
+    assert "gives other logits" in cached.reason and cached.way.startswith("cache")
+    assert model.config.sliding_window == 30
+
+
+@torch.no_grad()
+def test_a_comparison_has_rows_that_are_not_written(monkeypatch):
+    """A way that reads them is not taken."""
+    show = general._Rows.update
+    monkeypatch.setattr(general, "WAYS", [way for way in general.WAYS if way.length != "size"])
+    monkeypatch.setattr(general, "_as_it_is", general._as_it_is)
+
+    def all_rows(self, key_states, value_states, *args, **kwargs):
+        keys, values = show(self, key_states, value_states, *args, **kwargs)
+        return keys, values + 1e-4 * values.sum(2, keepdim=True)
+
+    use_kv_cache(model_of("gptj"), CONTEXT)
+    monkeypatch.setattr(general._Rows, "update", all_rows)
+    with pytest.raises(clave.Error, match="gives other logits"):
+        use_kv_cache(model_of("gptj"), CONTEXT)

@@ -80,6 +80,23 @@ def test_folders(folder, capsys, tmp_path):
     assert "has no config.json" in refused(capsys, folder)
 
 
+def test_names_of_the_hub_and_adapters(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("HuggingFaceTB/SmolLM2-135M", "a/b"):
+        output = tmp_path / "out.clv"
+        assert export.main(["--model", name, "--output", str(output)]) == 1 and not output.exists()
+        said = capsys.readouterr().err
+        assert said.startswith(f"clave: {name}: there is no such folder; hf download {name} --local-dir DIR")
+    for name in ("./a/b", "a", "a/b/c", "../a"):
+        assert export.main(["--model", name, "--output", str(output)]) == 1
+        assert capsys.readouterr().err.endswith("there is no such folder\n")
+    for base, named in (("meta-llama/Llama-3.2-1B", " for meta-llama/Llama-3.2-1B"), (None, "")):
+        (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+        (folder / SINGLE).unlink(missing_ok=True)
+        assert f"is an adapter{named} (adapter_config.json), expected a whole model: merge" in refused(capsys, folder)
+        (folder / "config.json").unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize(
     ("change", "want"),
     [
@@ -139,6 +156,58 @@ def test_configurations(folder, capsys):
         change_config(folder, model_type=kind)
         message = refused(capsys, folder)
         assert f"architecture {kind!r} is not supported, expected one of bamba, bloom, cohere2" in message
+
+
+@pytest.mark.parametrize("said", [97, [97], [2, 151329], [1, 2, 3, 4, 97]])
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_ids_beyond_the_vocabulary(folder, capsys, said, name):
+    (folder / "generation_config.json").unlink()
+    config = json.loads((folder / "config.json").read_text()) if name == "config.json" else {}
+    (folder / name).write_text(json.dumps(config | {"eos_token_id": said}))
+    largest = said if isinstance(said, int) else max(said)
+    assert f"{name}: eos_token_id is {largest}, expected 0 to 96, the model's tokens" in refused(capsys, folder)
+
+
+@pytest.mark.parametrize("said", [None, [], 2, [2], [96, 2, 1], -1, [-1]])
+def test_ids_that_are_tokens_load(folder, tmp_path, said):
+    (folder / "generation_config.json").unlink()
+    change_config(folder, eos_token_id=said)
+    llm = clave.LLM(LLMExporter(folder, max_context=16).save(tmp_path / "m.clv"), "cpu")
+    assert llm.stop_ids == [i for i in (said if isinstance(said, list) else [said]) if i is not None and i >= 0]
+
+
+def test_what_does_not_load_is_not_kept(folder, tmp_path):
+    exporter = LLMExporter(folder, max_context=16).lower()
+    exporter.program.metadata = {"llm": exporter.metadata | {"stop_ids": [97]}}
+    with pytest.raises(clave.Error, match=r"clave\.LLM does not load the program: llm\.stop_ids is 97"):
+        exporter.save(tmp_path / "m.clv")
+    assert not (tmp_path / "m.clv").exists()
+
+
+TABLES = {
+    "gpt2": {"n_positions": 32, "max_position_embeddings": 32},
+    "opt": {"max_position_embeddings": 32},
+    "bloom": {},
+    "gpt_neox": {"max_position_embeddings": 32},
+}
+
+
+@pytest.mark.parametrize(("name", "most"), [("gpt2", 32), ("opt", 32), ("bloom", None), ("gpt_neox", None)])
+def test_tables_of_positions(tmp_path, capsys, name, most):
+    """What is beyond a table is refused; rope and ALiBi have positions for every context. By default all fit."""
+    folder, _ = folder_of(tmp_path / "m", name, **TABLES[name])
+    capsys.readouterr()
+    if most is not None:
+        message = (
+            f"has positions for {most} tokens; expected max_context (--max-context) at most {most}, got {most + 1}"
+        )
+        assert message in refused(capsys, folder, "--max-context", str(most + 1))
+    for context in (None, most or 64):
+        llm = clave.LLM(LLMExporter(folder, max_context=context).save(tmp_path / "m.clv"), "cpu")
+        if name != "bloom":
+            assert llm.max_context == (context or 32)
+        answer = llm.generate([5] * 20, max_new_tokens=50, ignore_stop_ids=True)
+        assert most is None or (answer.stop_reason, len(answer.ids)) == ("context_full", 12)
 
 
 def test_experts_of_mxfp4(tmp_path, capsys):

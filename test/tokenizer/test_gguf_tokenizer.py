@@ -1,6 +1,7 @@
 """Vocabularies of GGUF files: ids are those of the tokenizer that the vocabulary was taken from."""
 
 import json
+import re
 
 import pytest
 import sentencepiece
@@ -23,9 +24,9 @@ NORMAL, CONTROL, USER = 1, 3, 4
 TEXTS = strings(700, seed=43, extra=["<|endoftext|>", "<|im_start|>a", "<tool_call>"])
 
 
-def write(path, model, tokens, **keys):
+def write(path, model, tokens, architecture="llama", **keys):
     """A file with a vocabulary and nothing else. keys: (value, how GGUFWriter adds it), or a text, number or flag."""
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, architecture)
     writer.add_tokenizer_model(model)
     writer.add_token_list(tokens)
     for key, value in keys.items():
@@ -34,7 +35,7 @@ def write(path, model, tokens, **keys):
         else:
             how = {bool: "bool", int: "uint32", str: "string"}[type(value)]
             getattr(writer, f"add_{how}")(
-                f"tokenizer.{key}" if key == "chat_template" else f"tokenizer.ggml.{key}", value
+                key if "." in key else f"tokenizer.{key}" if key == "chat_template" else f"tokenizer.ggml.{key}", value
             )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -230,3 +231,64 @@ def test_what_is_said_with_another_in_its_place(tmp_path):
     file = write(tmp_path / "d.gguf", "rwkv", ABC)
     assert read_metadata(file, n, given) == {"bos": begin, "eos": end, "stop_ids": [end, turn]}
     assert read_metadata(file, n, alone)["bos"] == alone.tokenizer.bos
+
+
+PHI3 = ["<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>", "<|system|>"]
+
+
+def phi3_file(path, library, name, architecture="llama", kind=CONTROL):
+    """A vocabulary of SentencePiece with Phi-3's tokens behind it."""
+    n = library.vocab_size()
+    kinds = ((library.is_unknown, 2), (library.is_control, 3), (library.is_unused, 5), (library.is_byte, 6))
+    types = [next((t for is_kind, t in kinds if is_kind(i)), NORMAL) for i in range(n)] + [kind] * len(PHI3)
+    tokens = [library.id_to_piece(i) for i in range(n)] + PHI3
+    scores = [float(library.get_score(i)) for i in range(n)] + [0.0] * len(PHI3)
+    keys = {"scores": scores, "token_type": types, "architecture": architecture}
+    return write(path, "llama", tokens, **keys, **({} if name is None else {"general.name": name})), n + len(PHI3)
+
+
+def stripped(library, text):
+    """The ids by SentencePiece: text is split at special tokens, and white space behind most of them is left out."""
+    specials = {**{t: library.vocab_size() + i for i, t in enumerate(PHI3)}, "</s>": 2, "<s>": 1, "<unk>": 0}
+    found = []
+    for part in re.split("(" + "|".join(map(re.escape, specials)) + ")", text):
+        if part in specials:
+            found.append(specials[part])
+            continue
+        if found and found[-1] not in (specials[t] for t in ("<|endoftext|>", "<s>", "<unk>")):
+            part = part.lstrip()
+        found += library.encode(part) if part else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "kind", "strips"),
+    [
+        ("Phi3", "llama", CONTROL, True),
+        ("my Phi-3 mini", "phi3", USER, True),
+        ("Phi 3.5 Mini Instruct", "phi3", CONTROL, True),
+        (None, "phi3", CONTROL, True),
+        ("Phi 3.5 Mini Instruct", "llama", CONTROL, False),
+        (None, "llama", USER, False),
+    ],
+)
+def test_special_tokens_of_phi3_take_the_white_space_behind_them(name, architecture, kind, strips, tmp_path):
+    library = sentencepiece.SentencePieceProcessor(model_proto=train("bpe_bytes"))
+    file, n = phi3_file(tmp_path / "v.gguf", library, name, architecture, kind)
+    ours = Tokenizer(read_tokenizer(file, n))
+    for space in ("", " ", "\n", "\n\n \t", "\u00a0", "\u3000\n"):
+        for a in (*PHI3, "</s>", "<s>", "<unk>"):
+            text = f"{a}{space}Hi there{space}<|end|>{space}{a}{space}ok"
+            assert not strips or ours.encode(text) == stripped(library, text), text
+    text = "<|user|>\nHi<|end|>"
+    assert (ours.encode(text) == stripped(library, text)) == strips
+    assert ours.decode(ours.encode("Hi there")) == "Hi there"
+
+
+def test_merges_of_phi3_are_those_of_its_pieces(tmp_path):
+    library = sentencepiece.SentencePieceProcessor(model_proto=train("bpe_bytes"))
+    file, n = phi3_file(tmp_path / "v.gguf", library, "Phi3")
+    ours = Tokenizer(read_tokenizer(file, n))
+    for text in TEXTS:
+        if "<" not in text:
+            assert ours.encode(text) == library.encode(text), text

@@ -16,6 +16,7 @@ from typing import Any
 from clave.errors import Code, Error
 from clave.gguf.file import File
 from clave.gguf.header import shown
+from clave.gguf.pieces import strips, tokenizer_json
 from clave.tokenizer import Tokenizer
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _BYTE = 1, 2, 3, 4, 6  # types of tokens, here and in SentencePiece
@@ -130,6 +131,15 @@ class _Vocabulary:
         return _id(self.file, name, len(self.tokens))
 
 
+def _check_once(v: _Vocabulary) -> dict[str, int]:
+    """The id of each token. Error: two tokens have one text."""
+    vocab = {t: i for i, t in enumerate(v.tokens)}
+    if len(vocab) != len(v.tokens):
+        twice = next(t for i, t in enumerate(v.tokens) if vocab[t] != i)
+        raise v.file.error(f"token {shown(twice)} is in the vocabulary twice")
+    return vocab
+
+
 # ---------------------------------------------------------------- SentencePiece
 
 
@@ -154,7 +164,10 @@ def _piece(text: str, score: float, kind: int) -> bytes:
 
 
 def _sentencepiece(v: _Vocabulary) -> bytes:
-    """A ModelProto: pieces, trainer_spec and normalizer_spec."""
+    """A ModelProto: pieces, trainer_spec and normalizer_spec; or a tokenizer.json, see pieces.py."""
+    if strips(v.file):
+        _check_once(v)
+        return tokenizer_json(v, _frame(v))
     pieces = (_field(1, _piece(*each)) for each in zip(v.tokens, v.scores, v.types, strict=True))
     trainer = _field(3, 2) + _field(35, int(_BYTE in v.types))  # BPE, byte fallback
     for number, name in ((46, "bos"), (47, "eos")):
@@ -240,11 +253,11 @@ def _splitters(split: _Split) -> list[dict[str, Any]]:
     return [*found, _byte_level(split.pattern is None)]
 
 
-def _frame(v: _Vocabulary) -> dict[str, Any]:
+def _frame(v: _Vocabulary) -> dict[str, Any] | None:
     """The BOS before a text, where the file has one there."""
     bos = _bos(v.file, len(v.tokens), None)
     if bos is None:
-        return _byte_level(False)
+        return None
     name = v.tokens[bos]
     special = {"SpecialToken": {"id": name, "type_id": 0}}
     return {
@@ -261,17 +274,14 @@ def _added(id: int, text: str, kind: int) -> dict[str, Any]:
 
 
 def _bpe(v: _Vocabulary) -> bytes:
-    split, vocab = _split_of(v.file), {t: i for i, t in enumerate(v.tokens)}
-    if len(vocab) != len(v.tokens):
-        twice = next(t for i, t in enumerate(v.tokens) if vocab[t] != i)
-        raise v.file.error(f"token {shown(twice)} is in the vocabulary twice")
+    split, vocab = _split_of(v.file), _check_once(v)
     added = [_added(i, t, v.types[i]) for i, t in enumerate(v.tokens) if v.types[i] in (_UNKNOWN, _CONTROL, _USER)]
     document = {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": {"type": "NFC"} if split.composed else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": _splitters(split)},
-        "post_processor": _frame(v),
+        "post_processor": _frame(v) or _byte_level(False),
         "decoder": _byte_level(True),
         "model": {
             "type": "BPE",

@@ -24,13 +24,17 @@ _OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"(^|\.)position_ids$")  # tables that
 class Checkpoint:
     """Error where the folder's tensors are not the model's: missing, too many, of other shapes or types.
 
-    No data is read before `weights`.
+    No data is read before `weights`. part: some of the model's modules, in another: only their parameters are read and
+    must be there, and go by its names.
     """
 
-    def __init__(self, folder: Folder, model: Any) -> None:
+    def __init__(self, folder: Folder, model: Any, part: Any) -> None:
         self._folder, self._model = folder, model
         self._wanted = model.state_dict(keep_vars=True)
         self._owner = _owners(self._wanted)
+        names = {id(p): n for n, p in reversed(part.state_dict(keep_vars=True).items())}
+        owners = ((own, id(self._wanted[own])) for own in self._owner.values())
+        self._name_of = {own: names[i] for own, i in owners if i in names}
         self._groups: dict[str, list[tuple[str, str | None]]] = {}  # (tensor, pattern) by the first name of each
         self._rules = get_model_conversion_mapping(model)
         self._converters = [r for r in self._rules if isinstance(r, WeightConverter)]
@@ -57,8 +61,8 @@ class Checkpoint:
 
     def _check(self) -> None:
         """That each parameter gets its shape; on the meta device."""
-        for tensors in self._groups.values():
-            for name, _ in tensors:
+        for first, tensors in self._groups.items():
+            for name, _ in tensors if self._owner[first] in self._name_of else ():
                 self._folder.check_dtype(name)
         found = {name: t.shape for name, t in self._made(self._folder.meta)}
         for name, shape in found.items():
@@ -70,7 +74,7 @@ class Checkpoint:
                     f"tensor {source!r}{given} is {tuple(shape)}, expected {tuple(want)} by config.json"
                 )
         there = {self._owner[n] for n in found}
-        missing = [n for n, own in self._owner.items() if n == own and own not in there]
+        missing = [n for n, own in self._owner.items() if n == own and own in self._name_of and own not in there]
         if missing:
             raise self._folder.error(f"has no weights for {listed(missing)}")
 
@@ -109,7 +113,8 @@ class Checkpoint:
     def packed(self) -> list[str]:
         """The parameters that are stored as MXFP4, by their first names."""
         dtypes = {first: self._folder.tensors[tensors[-1][0]].dtype for first, tensors in self._groups.items()}
-        return [self._owner[first] for first, dtype in dtypes.items() if dtype == mxfp4.DTYPE]
+        owners = (self._owner[first] for first, dtype in dtypes.items() if dtype == mxfp4.DTYPE)
+        return [self._name_of[own] for own in owners if own in self._name_of]
 
     def weights(self) -> Iterator[tuple[str, Any]]:
         """Each parameter and stored buffer once, by its first name, in the order of the model; one at a time in memory
@@ -117,13 +122,13 @@ class Checkpoint:
         ahead: dict[str, torch.Tensor] = {}
         source = self._sources()
         for name, own in self._owner.items():
-            if name != own:
+            if name != own or name not in self._name_of:
                 continue
             if name not in ahead:
                 first = source[name]
                 made = self._convert(first, self._groups[first], self._folder.load)
                 ahead |= {self._owner[k]: v for k, v in made.items()}
-            yield name, ahead.pop(name)
+            yield self._name_of[name], ahead.pop(name)
 
     def _sources(self) -> dict[str, str]:
         """By each parameter's first name the group that makes it."""

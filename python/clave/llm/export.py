@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-context", type=int, metavar="N", help="tokens that the cache holds (default: the model's, at most 4096)")
     add("--kv", metavar="TYPE", help="of the cache: f32, f16, bf16 or int8 (default: the model's type)")
     add("--prompt-piece", type=int, default=256, metavar="N", help="tokens that a layer with a window takes at once")
+    add("--long-factors", action="store_true", help="longrope has its factors for long texts at every length")
     add("--pack", metavar="DEVICE", help="adds the weights as that device wants them, so that it starts faster")
     add("--report", action="store_true", help="say what was made")
     return parser
@@ -53,11 +54,15 @@ def _export(o: argparse.Namespace) -> None:
     check_form("--quantize-embedding", o.quantize_embedding)
     device = Device(o.pack) if o.pack else None
     folder = beside(o.output)
-    exporter = LLMExporter(o.model, max_context=o.max_context, kv=o.kv, prompt_piece=o.prompt_piece)
+    options = {"prompt_piece": o.prompt_piece, "long_factors": o.long_factors}
+    exporter = LLMExporter(o.model, max_context=o.max_context, kv=o.kv, **options)
     exporter.set_output_dir(folder).quantize(o.quantize, o.quantize_embedding)
     if o.dtype:
         exporter.to_dtype(o.dtype)
-    exporter.capture().lower()
+    exporter.capture()
+    for note in exporter.notes:
+        print(f"clave: note: {note}", file=sys.stderr)
+    exporter.lower()
     if not exporter.has_tokenizer:
         print(f"clave: note: {o.model} has no tokenizer: the program takes and gives ids", file=sys.stderr)
     if device:

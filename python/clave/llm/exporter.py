@@ -13,8 +13,11 @@ import torch
 from clave._extras import install_command
 from clave.conversation import integers
 from clave.errors import Code, Error
+from clave.language_model import LLM
+from clave.llm import multimodal
 from clave.llm.folder import Folder
-from clave.llm.kv_cache import CachedCausalLM, use_kv_cache
+from clave.llm.kv_cache import CachedCausalLM, random_tokens, use_kv_cache
+from clave.llm.limits import TooLong
 from clave.llm.options import CONTEXT, KV, check_options, export_model
 from clave.program import Program
 from clave.progress import Progress
@@ -30,7 +33,7 @@ class LLMExporter:
 
     max_context: tokens that the cache holds; None: what the model was made for, at most 4096. kv: what the cache is
     made of, "f32", "f16", "bf16" or "int8"; None: the model's type. prompt_piece: tokens that a layer with a window
-    takes at once. Error: one line, with the file's name.
+    takes at once. long_factors: see clave.llm.use_kv_cache. Error: one line, with the file's name.
     """
 
     def __init__(
@@ -40,8 +43,10 @@ class LLMExporter:
         max_context: int | None = None,
         kv: str | None = None,
         prompt_piece: int = 256,
+        long_factors: bool = False,
     ) -> None:
         check_options(kv, max_context, prompt_piece)
+        self._long_factors = long_factors
         self._folder = Folder(source)
         self._max_context, self._kv, self._prompt_piece = max_context, kv, prompt_piece
         self._output = Path(tempfile.gettempdir())
@@ -54,6 +59,8 @@ class LLMExporter:
         self._weights: Any = None
         self._program: Program | None = None
         self.metadata: dict[str, Any] = {}
+        self.notes: list[str] = []
+        """What of the folder the program leaves out, a line each; there from `capture` on."""
 
     def set_output_dir(self, path: str | os.PathLike[str]) -> LLMExporter:
         """Where `save` puts a file, and where weights lie meanwhile. It is made if it is not there."""
@@ -106,33 +113,53 @@ class LLMExporter:
             raise Error(f"clave.llm needs {e.name}: {install_command('llm')}", Code.UNSUPPORTED) from e
         folder = self._folder
         with progress.stage("reading the model"):
-            model = skeleton.build(folder, DTYPES.get(self._dtype or ""))
+            model, whole = skeleton.build(folder, DTYPES.get(self._dtype or ""))
+            if whole is not model:
+                left_out = "exports the text model; images and sounds are not supported"
+                self.notes.append(f"{folder.path} is a {type(whole).__name__}: {left_out}")
             config = model.config.get_text_config()
             text = metadata.Text(folder, config.vocab_size)
-            found = checkpoint.Checkpoint(folder, model)
+            found = checkpoint.Checkpoint(folder, whole, model)
+            said = metadata.read_metadata(folder, config, text)
         forms = weights.Forms(self._quantize, self._embedding).of(model)
-        context = self._max_context or min(getattr(config, "max_position_embeddings", None) or CONTEXT, CONTEXT)
         with progress.stage("trying caches"):
             skeleton.fill(model)
-            self._model = self._cached(model, context)
+            if whole is not model:
+                self._match(whole, model)
+            self._model, context = self._cached(model, config)
         self._weights = weights.Weights(folder, found, forms, self._output)
         self._weights.fill(model, progress)
         for transform in self._transforms:
             self._model.model = transform(self._model.model) or self._model.model
         with progress.stage("reading the source's hash"):
-            self.metadata = self._describe(metadata, text, config, context, next(model.parameters()).dtype)
+            source = self._describe(metadata, config, next(model.parameters()).dtype)
+        self.metadata = {"max_context": context, **said, "source": source}
         self._text, self._n_vocab = text, config.vocab_size
 
-    def _cached(self, model: Any, context: int) -> CachedCausalLM:
-        dtype = None if self._kv is None else KV[self._kv]
+    def _match(self, whole: Any, model: Any) -> None:
         try:
-            return use_kv_cache(model, context, dtype=dtype, prompt_piece=self._prompt_piece)
+            multimodal.match(whole, model, random_tokens(model.config, CONTEXT))
         except Error as e:
             raise self._folder.error(str(e), e.code) from e
 
-    def _describe(self, metadata: Any, text: Any, config: Any, context: int, dtype: torch.dtype) -> dict[str, Any]:
+    def _cached(self, model: Any, config: Any) -> tuple[CachedCausalLM, int]:
+        """The model with its cache, and the tokens that it holds: where nothing is said, no more than the model has
+        positions for."""
+        dtype = None if self._kv is None else KV[self._kv]
+        context = self._max_context or min(getattr(config, "max_position_embeddings", None) or CONTEXT, CONTEXT)
+        options: dict[str, Any] = {"prompt_piece": self._prompt_piece, "long_factors": self._long_factors}
+        while True:
+            try:
+                return use_kv_cache(model, context, dtype=dtype, **options), context
+            except Error as e:
+                if self._max_context or not isinstance(e, TooLong) or e.most < 2:
+                    raise self._folder.error(str(e), e.code) from e
+                context = e.most
+
+    def _describe(self, metadata: Any, config: Any, dtype: torch.dtype) -> dict[str, Any]:
+        """What the program was made of, and how."""
         assert self._model is not None
-        source = metadata.origin(
+        found: dict[str, Any] = metadata.origin(
             self._folder,
             config,
             name=metadata.name_of(self._folder.path),
@@ -141,7 +168,7 @@ class LLMExporter:
             quantize_embedding=self._embedding,
             kv=_NAMES.get(self._model.caches[0].keys.dtype) if len(self._model.caches) else None,
         )
-        return {"max_context": context, **metadata.read_metadata(self._folder, config, text), "source": source}
+        return found
 
     def pt2e_quantize(self, quantizers: Iterable[Any], calibration: Iterable[str | Sequence[int]] = ()) -> LLMExporter:
         """Rounds weights, and activations, as pt2e quantizers say: clave.quantizer.ClaveQuantizer() or others of
@@ -212,9 +239,21 @@ class LLMExporter:
         return self.program.tokenizer_file is not None
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the program into the output folder (a path with a folder of its own stays). Its path."""
+        """Writes the program into the output folder (a path with a folder of its own stays). Its path.
+
+        Error, and no file, if clave.LLM does not load what was written.
+        """
         where = self._output / path if Path(path).parent == Path() else Path(path)
         program = self.program
         with Progress() as progress, progress.stage("writing"), self._weights.spool.released():
             program.save(where)
+        if where.suffix == ".clv":
+            self._check_loads(where)
         return where
+
+    def _check_loads(self, path: Path) -> None:
+        try:
+            LLM(path, "cpu")
+        except Error as e:
+            path.unlink(missing_ok=True)
+            raise self._folder.error(f"clave.LLM does not load the program: {e}", e.code) from e

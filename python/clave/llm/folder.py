@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from clave.errors import Code, Error
 from clave.llm import mxfp4
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_ADAPTER = "adapter_config.json"
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _LARGEST_JSON = 256 << 20  # bytes
 _LARGEST_LICENCE = 1 << 20
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -42,8 +45,7 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        if not self.path.is_dir():
-            raise Error(f"{self.path}: {'is no folder' if self.path.exists() else 'there is no such folder'}", Code.IO)
+        self._check_folder(os.fspath(path))
         config = self.json("config.json")
         if config is None:
             raise Error(f"{self.path}: has no config.json, which a model's folder has", Code.IO)
@@ -58,6 +60,18 @@ class Folder:
         self.quantised_by = self._quant_method()
         if self.quantised_by == "mxfp4":
             self._pair()
+
+    def _check_folder(self, given: str) -> None:
+        if not self.path.is_dir():
+            message = "is no folder" if self.path.exists() else "there is no such folder"
+            if _HUB_NAME.fullmatch(given) and not self.path.exists():
+                message += f"; hf download {given} --local-dir DIR fetches a model of that name, --model DIR exports it"
+            raise Error(f"{self.path}: {message}", Code.IO)
+        if (self.path / _ADAPTER).exists() and not any((self.path / n).exists() for n in (_SINGLE, _INDEX)):
+            base = (self.json(_ADAPTER) or {}).get("base_model_name_or_path")
+            of = f" for {base}" if isinstance(base, str) else ""
+            hint = "merge_and_unload of peft merges it into its base model, and save_pretrained writes that"
+            raise self.error(f"is an adapter{of} ({_ADAPTER}), expected a whole model: {hint}", Code.UNSUPPORTED)
 
     def error(self, message: str, code: Code = Code.INVALID) -> Error:
         return Error(f"{self.path}: {message}", code)

@@ -6,6 +6,7 @@ models ask a cache for its length and where their positions come from differs: W
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,6 +105,8 @@ class General:
     def __init__(self, implementation: str, way: Way) -> None:
         self.implementation, self.way = implementation, way
         self.name = f"cache ({implementation} attention)"
+        # What a comparison has in rows that are not written: attention with a mask multiplies them by 0.
+        self.unwritten = math.nan if way.length == "size" else 1000.0
 
     def prepare(self, model: Any) -> None:
         set_attention(model, self.implementation)

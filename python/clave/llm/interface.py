@@ -7,6 +7,7 @@ are.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ class Interface:
     are recurrent go on from states of their own."""
 
     name = "attention interface"
+    unwritten = math.nan  # what a comparison has in rows that are not written
 
     def __init__(self, model: Any) -> None:
         AttentionInterface.register(NAME, _attend)

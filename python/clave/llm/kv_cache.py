@@ -11,6 +11,7 @@ import torch
 
 from clave._extras import install_command
 from clave.errors import Code, Error
+from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
 from clave.llm.options import check_room
 from clave.private import alone, attention_of, check_version
@@ -59,24 +60,30 @@ def use_kv_cache(
     batch: int = 1,
     prompt_piece: int = 256,
     all_logits: bool = False,
+    long_factors: bool = False,
 ) -> CachedCausalLM:
     """A transformers causal LM as a module that clave.export takes: forward(tokens, position), see CachedCausalLM.
 
-    Its weights are the model's own, and the model can only be called through it from then on.
+    Its weights are the model's own, and the model can only be called through it from then on. Of a model that takes
+    images or sounds, too, it is the text model.
     max_context: tokens that the cache holds. Where the model goes through the attention interface, layers with a
     sliding window hold fewer: their window and `prompt_piece` more, as a longer prompt is written to them in pieces of
     that many tokens.
     dtype: of the cache, default the model's; torch.int8 stores each row with a scale.
+    long_factors: rope of type longrope turns texts of every length by its long factors, as llama.cpp and vLLM do for
+    a long context. Without it max_context may be at most the length from which transformers takes them.
 
     The attention interface of transformers is tried first: one op writes to the cache and attends to what is written.
     A model that does not use it, or uses it otherwise, is handed a transformers.Cache over the same buffers and attends
     itself, to all rows, with a mask. Random tokens in three pieces decide: the first way that gives the logits of the
-    model as it was is taken. Error if there is none, with what is in the way.
+    model as it was is taken. Error if there is none, with what is in the way; limits.TooLong if max_context is more
+    than the model has positions for, or its rope settled frequencies.
     Layers of Mamba's kind keep the states of convolutions and recurrences (`states`), of the types that they have.
     """
-    ways, model = _ways(model), model.eval()
-    tokens, before = _random_tokens(model.config, max_context), attention_of(model.config)
-    _settle_rope(model, max_context)
+    model = _of_text(model.eval(), max_context)
+    ways, before = _ways(model), attention_of(model.config)
+    tokens = random_tokens(model.config, max_context)
+    limits.settle(model, max_context, long_factors)
     try:
         with alone:
             way, layers, reason = _choose(model, ways, tokens, max_context)
@@ -89,8 +96,34 @@ def use_kv_cache(
         raise unsupported(
             f"{model.config.model_type} keeps no keys and values, which could be {str(dtype).removeprefix('torch.')}"
         )
+    _check_last(model, way, layers, tokens, max_context)
     caches = [_cache_of(way, layer, max_context, prompt_piece, dtype or layer.dtype, batch) for layer in layers]
     return CachedCausalLM(model, way, caches, way.new_states(batch), all_logits, reason)
+
+
+def _check_last(model: Any, way: Any, layers: list[Layer], tokens: torch.Tensor, max_context: int) -> None:
+    """limits.TooLong if a token at the last position is more than the model has positions for."""
+    caches = [_cache_of(way, layer, max_context, 1, layer.dtype, 1) for layer in layers]
+    kept = Kept(caches, way.new_states(1))
+
+    def run(position: int) -> None:
+        way.logits(model, kept, tokens[:, :1], torch.tensor(position), 1)
+
+    with alone:
+        limits.check_last(run, model.config.model_type, tokens.shape[1], max_context)
+
+
+def _of_text(model: Any, max_context: int) -> Any:
+    """The model, or the text model of one that takes more. Error: it is no decoder."""
+    try:
+        multimodal.check_decoder(model.config)
+    except Error as e:
+        raise unsupported(str(e)) from None
+    if not multimodal.has_more_than_text(model.config):
+        return model
+    text = multimodal.text_model(model)
+    multimodal.match(model, text, random_tokens(text.config, max_context))
+    return text
 
 
 def _ways(model: Any) -> list[Any]:
@@ -109,30 +142,18 @@ def _ways(model: Any) -> list[Any]:
     return [fast, *(general.General(i, w) for i in implementations for w in general.WAYS)]
 
 
-def _settle_rope(model: Any, max_context: int) -> None:
-    """Frequencies that grow with the text stay as they are where no text is so long that they would.
-
-    Error where one can be: the keys in the cache are turned by those of a shorter text.
-    """
-    for module in model.modules():
-        kind = getattr(module, "rope_type", None)
-        if not isinstance(kind, str) or "dynamic" not in kind:
-            continue
-        longest = module.original_max_seq_len
-        if max_context > longest:
-            raise unsupported(
-                f"{model.config.model_type} has rope of type {kind}: beyond {longest} tokens the frequencies depend on "
-                f"the length of the text; expected max_context at most {longest}, not {max_context}"
-            )
-        module.rope_type = "settled"
-
-
 def _choose(model: Any, ways: list[Any], tokens: torch.Tensor, max_context: int) -> tuple[Any, list[Layer], str | None]:
     """The first way whose logits are the model's, its layers, and why it is not the very first."""
+    reasons: list[str] = []
     set_attention(model, ways[0].original)
-    want, reasons = _logits(model, tokens), []
+    want = _own_logits(model, tokens)
+    with limits.small_windows(model, tokens.shape[1]) as crossed:
+        of_small = _own_logits(model, tokens) if crossed else None
     for way in ways:
         try:
+            if of_small is not None:
+                with limits.small_windows(model, tokens.shape[1]):
+                    _try(model, way, tokens, of_small, max_context)
             layers = _try(model, way, tokens, want, max_context)
         except Exception as e:  # the model's own, of any kind
             reasons.append(reason_of(e))
@@ -150,17 +171,22 @@ def _cache_of(way: Any, layer: Layer, max_context: int, prompt_piece: int, dtype
 # ---------------------------------------------------------------- comparison with the model as it was
 
 
-def _random_tokens(config: Any, max_context: int) -> torch.Tensor:
+def random_tokens(config: Any, max_context: int) -> torch.Tensor:
     """(1, L), none of them the padding, which some models give no position."""
+    config = config.get_text_config()
     length = min(_COMPARED, max_context, getattr(config, "max_position_embeddings", None) or _COMPARED)
     tokens = torch.randint(config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
     padding = getattr(config, "pad_token_id", None)
     return tokens if padding is None else torch.where(tokens == padding, (padding + 1) % config.vocab_size, tokens)
 
 
-def _logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return model(input_ids=tokens, use_cache=False).logits.double()
+def _own_logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """Those of the model as it was."""
+    try:
+        with torch.no_grad():
+            return model(input_ids=tokens, use_cache=False).logits.double()
+    except Exception as e:  # the model's own, of any kind
+        raise unsupported(f"{type(model).__name__} gives no logits of {tokens.shape[1]} tokens: {reason_of(e)}") from e
 
 
 def _pieces(length: int) -> Iterator[tuple[int, int]]:
@@ -177,8 +203,12 @@ def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_con
     """
     way.prepare(model)
     layers = way.layers(model)
-    rows, length = way.rows_to_compare(max_context, tokens.shape[1]), tokens.shape[1]
-    caches = [_cache_of(way, layer, rows, length, layer.dtype, 1) for layer in layers]
+    length = tokens.shape[1]
+    rows, longest = way.rows_to_compare(max_context, length), max(end - at for at, end in _pieces(length))
+    caches = [_cache_of(way, layer, rows, longest, layer.dtype, 1) for layer in layers]
+    for cache in caches:
+        cache.keys.fill_(way.unwritten)
+        cache.values.fill_(way.unwritten)
     kept = Kept(caches, way.new_states(1))
     way.check(model, kept)
     with torch.no_grad():

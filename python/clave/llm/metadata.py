@@ -77,10 +77,10 @@ class Text:
 
 
 def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
-    """The keys of "llm" that depend on the folder alone."""
+    """The keys of "llm" that depend on the folder alone. config: the text model's. Error: an id is no token of it."""
     said = folder.json("generation_config.json") or {}
     template = _template(folder, text.config)
-    ends = _ids(said.get("eos_token_id")) or _ids(getattr(config, "eos_token_id", None))
+    ends = _ends(folder, config, said)
     own = text.id_of("eos_token")
     written = [t for t in ENDS if template and t in template]
     ends += [i for i in (own, *(text.tokenizer.find(t) if text.tokenizer else None for t in written)) if i is not None]
@@ -92,7 +92,30 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
         "license": folder.licence(),
     }
     found = {k: v for k, v in found.items() if v is not None}
-    return found | {"bos": text.bos() if text.tokenizer else None}
+    bos = text.bos() if text.tokenizer else None
+    for key, ids in (("eos", found["stop_ids"]), ("bos", [] if bos is None else [bos])):
+        _check_ids(folder, "its tokenizer", f"{key}_token", ids, config.vocab_size)
+    return found | {"bos": bos}
+
+
+def _ends(folder: Folder, config: Any, generation: dict[str, Any]) -> list[int]:
+    """The ids that end an answer, by the first file that says some: as many as a model may have."""
+    for name, said in (
+        ("generation_config.json", generation.get("eos_token_id")),
+        ("config.json", getattr(config, "eos_token_id", None)),
+        ("config.json", folder.config.get("eos_token_id")),
+    ):
+        if ids := _ids(said):
+            _check_ids(folder, name, "eos_token_id", ids, config.vocab_size)
+            return ids
+    return []
+
+
+def _check_ids(folder: Folder, file: str, key: str, ids: list[int], n_vocab: int) -> None:
+    """Error for those that clave.LLM refuses: the model has no logits for them."""
+    for i in ids:
+        if i >= n_vocab:
+            raise folder.error(f"{file}: {key} is {i}, expected 0 to {n_vocab - 1}, the model's tokens")
 
 
 def _ids(said: Any) -> list[int]:
@@ -116,8 +139,9 @@ def _template(folder: Folder, tokenizer: dict[str, Any]) -> str | None:
 
 def origin(folder: Folder, config: Any, **made: Any) -> dict[str, Any]:
     """What the program was made of, and how."""
-    names = getattr(config, "architectures", None) or [None]
-    own = {"architecture": names[0] or config.model_type, "model_type": config.model_type}
+    names = folder.config.get("architectures")
+    name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else config.model_type
+    own = {"architecture": name, "model_type": config.model_type}
     return {k: v for k, v in (own | made | {"sha256": folder.digest()}).items() if v is not None}
 
 

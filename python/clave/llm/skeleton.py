@@ -18,6 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from clave.errors import Code, Error
 from clave.llm.folder import Folder
 from clave.llm.layers import reason_of
+from clave.llm.multimodal import check_decoder, has_more_than_text, text_model, without_weights
 from clave.private import alone, check_version
 
 # Those that the tests export, of transformers' some two hundred.
@@ -31,26 +32,59 @@ TESTED = (
 _SHIFT = 16  # elements, between the matrices of a stack: as aligned as kernels want them
 
 
-def build(folder: Folder, dtype: torch.dtype | None) -> Any:
-    """The model of the folder's config.json. dtype None: the config's own. Error: it is none that transformers has."""
+def build(folder: Folder, dtype: torch.dtype | None) -> tuple[Any, Any]:
+    """The model of text of the folder's config.json, and the whole one, which may be more.
+
+    dtype None: the config's own. Error: it is none that transformers has, or no decoder.
+    """
     check_version("transformers", transformers.__version__)
     kind = folder.config.get("model_type")
-    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        known = ", ".join(TESTED)
-        raise folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
+    if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
+        raise _unknown(folder, kind)
     if folder.quantised_by not in (None, "mxfp4"):
         how = f"its weights are quantised ({folder.quantised_by!r}), expected plain ones, or experts of mxfp4"
         raise folder.error(how, Code.UNSUPPORTED)
     try:
-        with silent(), alone, _without_weights():
-            config = transformers.AutoConfig.from_pretrained(folder.path, local_files_only=True)
-            if folder.quantised_by:
-                del config.quantization_config
-            return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype or _dtype_of(config)).eval()
-    except Error:
-        raise
+        with silent(), alone:
+            return _build(folder, kind, dtype)
+    except Error as e:
+        raise e if str(folder.path) in str(e) else folder.error(str(e), e.code) from e
     except Exception as e:
         raise folder.error(f"transformers makes no model of config.json: {reason_of(e)}", Code.UNSUPPORTED) from e
+
+
+def _build(folder: Folder, kind: str, dtype: torch.dtype | None) -> tuple[Any, Any]:
+    config = transformers.AutoConfig.from_pretrained(folder.path, local_files_only=True)
+    check_decoder(config)
+    if folder.quantised_by:
+        del config.quantization_config
+    dtype = dtype or _dtype_of(config)
+    if has_more_than_text(config):
+        with without_weights():
+            whole = _class_of(folder, config)._from_config(config, dtype=dtype).eval()
+        return text_model(whole), whole
+    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise _unknown(folder, kind)
+    with without_weights():
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    return model, model
+
+
+def _class_of(folder: Folder, config: Any) -> Any:
+    """The class of a model that takes more than text."""
+    for name in config.architectures or ():
+        found = getattr(transformers, name, None) if isinstance(name, str) else None
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found
+    for auto in (transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM):
+        if type(config) in auto._model_mapping:
+            return auto._model_mapping[type(config)]
+    raise _unknown(folder, config.model_type)
+
+
+def _unknown(folder: Folder, kind: Any) -> Error:
+    known = ", ".join(TESTED)
+    return folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
 
 
 def _dtype_of(config: Any) -> torch.dtype:
@@ -67,23 +101,6 @@ def silent() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(before)
-
-
-@contextmanager
-def _without_weights() -> Iterator[None]:
-    """Each parameter that a module gets is one on the meta device from then on."""
-    own = torch.nn.Module.register_parameter
-
-    def register(module: torch.nn.Module, name: str, param: torch.nn.Parameter | None) -> None:
-        if param is not None and param.device.type != "meta":
-            param = torch.nn.Parameter(torch.empty_like(param, device="meta"), requires_grad=False)
-        own(module, name, param)
-
-    torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        torch.nn.Module.register_parameter = own  # type: ignore[method-assign]
 
 
 def put_all(model: torch.nn.Module, data: dict[str, torch.Tensor]) -> None:

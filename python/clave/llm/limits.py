@@ -1,0 +1,159 @@
+"""How long a text may be for a model, and what of a model depends on how long a single run or the text so far is.
+
+A program runs a text in pieces of any length, and rows stay in the cache as they were written. So what transformers
+decides anew in each call must come out the same in all of them: it is settled here, or the model is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+
+_KEPT = ("keep_window_size", "index_topk", "index_topk_blocks")  # keys that a layer chooses, by scores
+_SMALL = 5  # tokens, in place of a window or chunk that a comparison would not reach the end of
+_CROSSED = re.compile(r"window|chunk|local_attention")
+
+
+class TooLong(Error):
+    """max_context is more than the model's `most` tokens."""
+
+    def __init__(self, kind: str, reason: str, most: int, max_context: int, otherwise: str = "") -> None:
+        expected = f"expected max_context (--max-context) at most {most}{otherwise}, got {max_context}"
+        super().__init__(f"use_kv_cache: {kind} {reason}; {expected}", Code.UNSUPPORTED)
+        self.most = most
+
+
+def settle(model: Any, max_context: int, long_factors: bool) -> None:
+    """Gives rope the frequencies that hold for every text of up to max_context tokens.
+
+    TooLong where they would change with the text, as the keys in the cache are turned by those of a shorter one; or
+    where a layer chooses among more keys than it keeps. long_factors: longrope has those of long texts at any length.
+    """
+    kind = _text_config(model).model_type
+    for config in _configs(model):
+        for name in _KEPT:
+            most = getattr(config, name, None)
+            if isinstance(most, int) and max_context > most:
+                reason = f"attends to the {most} keys that it scores highest ({name}), and ties have no order"
+                raise TooLong(kind, reason, most, max_context)
+    ropes = [(m, key, name) for m in model.modules() for key, name in _rope_types(m)]
+    for module, key, name in ropes:
+        if "dynamic" in name or name == "longrope":
+            _settle_rope(module, key, name, kind, max_context, long_factors)
+
+
+class _Settled(str):
+    """A type of rope that transformers leaves as it is. was: the module's own."""
+
+    was: str
+
+    def __new__(cls, was: str) -> _Settled:
+        made = super().__new__(cls, "settled")
+        made.was = was
+        return made
+
+
+def _rope_types(module: torch.nn.Module) -> list[tuple[str | None, str]]:
+    """(kind of layer, type of rope) of a module that turns positions; the first is None where all layers have one."""
+    said = getattr(module, "rope_type", None)
+    named = said.items() if isinstance(said, dict) else [(None, said)]
+    return [(k, v.was if isinstance(v, _Settled) else v) for k, v in named if isinstance(v, str)]
+
+
+def _settle_rope(module: Any, key: str | None, name: str, kind: str, max_context: int, long_factors: bool) -> None:
+    prefix = "" if key is None else f"{key}_"
+    most = _original(module, key) if name == "longrope" else int(module.original_max_seq_len)
+    frequencies = getattr(module, f"{prefix}original_inv_freq").clone()
+    if max_context > most:
+        reason = f"has rope of type {name}: beyond {most} tokens its frequencies depend on the length of the text"
+        if name != "longrope":
+            raise TooLong(kind, reason, most, max_context)
+        if not long_factors:
+            raise TooLong(kind, reason, most, max_context, ", or long_factors (--long-factors)")
+        frequencies, _ = _frequencies_of(module, key, name)(module.config, None, seq_len=most + 1, layer_type=key)
+    setattr(module, f"{prefix}inv_freq", torch.nn.Buffer(frequencies, persistent=False))
+    module.rope_type = _Settled(name) if key is None else module.rope_type | {key: _Settled(name)}
+
+
+def _original(module: Any, key: str | None) -> int:
+    """The length from which longrope has other factors."""
+    said = module.config.rope_parameters
+    return int((said if key is None else said[key])["original_max_position_embeddings"])
+
+
+def _frequencies_of(module: Any, key: str | None, name: str) -> Callable[..., Any]:
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    found: Callable[..., Any] = ROPE_INIT_FUNCTIONS[name]
+    return found
+
+
+# ---------------------------------------------------------------- tables of positions
+
+
+def check_last(run: Callable[[int], Any], kind: str, known: int, max_context: int) -> None:
+    """TooLong if the model has no position max_context - 1, such as one with a table of positions.
+
+    run: runs a token at a position; known: a number of tokens that was run.
+    """
+    if _runs(run, max_context - 1):
+        return
+    least, most = min(known, max_context - 1), max_context  # tokens that are good, and too many
+    while most - least > 1:
+        middle = (least + most) // 2
+        if _runs(run, middle - 1):
+            least = middle
+        else:
+            most = middle
+    raise TooLong(kind, f"has positions for {least} tokens", least, max_context)
+
+
+def _runs(run: Callable[[int], Any], position: int) -> bool:
+    try:
+        with torch.no_grad():
+            run(position)
+    except Exception:  # the model's own, of any kind
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- windows and chunks of a comparison
+
+
+@contextmanager
+def small_windows(model: Any, length: int) -> Iterator[bool]:
+    """Meanwhile windows and chunks of `length` tokens or more are so small that a text of that length crosses them, in
+    the configurations and in the modules that have them from there. True if there are any."""
+    changed: list[tuple[Any, str, int]] = []
+    for name, value in _windows(model, length):
+        for holder in (*_configs(model), *model.modules()):
+            if vars(holder).get(name) == value:
+                changed.append((holder, name, value))
+                setattr(holder, name, _SMALL)
+    try:
+        yield bool(changed)
+    finally:
+        for holder, name, value in changed:
+            setattr(holder, name, value)
+
+
+def _windows(model: Any, length: int) -> set[tuple[str, int]]:
+    """(name, value) of those that configurations have; `settle` sees to those of _KEPT."""
+    said = ((n, v) for config in _configs(model) for n, v in vars(config).items() if type(v) is int and v >= length)
+    return {(n, v) for n, v in said if _CROSSED.search(n) and n not in _KEPT and "layer" not in n}
+
+
+def _configs(model: Any) -> list[Any]:
+    """Those of a model: its own, of its text, and copies that modules have."""
+    found = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    return list(found.values())
+
+
+def _text_config(model: Any) -> Any:
+    return model.config.get_text_config()

@@ -338,6 +338,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_cache_get_info": (C.POINTER(CacheInfo),),
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
+    "clave_program_load_bytes": (_P, C.c_size_t, _S, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
     "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
     "clave_program_encode": (_P, _OUT, C.POINTER(C.c_size_t)),
@@ -492,6 +493,12 @@ class Handle:
         self._keep = keep
         self._destroy = getattr(library(), destroy)
         call(create, *args, C.byref(self.pointer))
+
+    def __reduce__(self) -> Any:
+        raise Error(
+            "only programs can be copied or pickled: make a session, a device or a language model anew where it is needed",
+            Code.UNSUPPORTED,
+        )
 
     def __del__(self) -> None:
         if getattr(self, "pointer", None):

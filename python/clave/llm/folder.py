@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.llm import mxfp4
 
@@ -41,9 +42,10 @@ class Folder:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        if not self.path.is_dir():
-            raise Error(f"{self.path}: {'is no folder' if self.path.exists() else 'there is no such folder'}", Code.IO)
+        self.path = Path(os.fsdecode(arguments.path("source", path)))
+        if not os.path.isdir(self.path):
+            there = os.path.exists(self.path)
+            raise Error(f"{self.path}: {'is no folder' if there else 'there is no such folder'}", Code.IO)
         config = self.json("config.json")
         if config is None:
             raise Error(f"{self.path}: has no config.json, which a model's folder has", Code.IO)

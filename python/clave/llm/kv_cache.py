@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
-from clave.llm.options import check_room
+from clave.llm.options import KV, check_options, check_room
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
@@ -73,6 +74,13 @@ def use_kv_cache(
     model as it was is taken. Error if there is none, with what is in the way.
     Layers of Mamba's kind keep the states of convolutions and recurrences (`states`), of the types that they have.
     """
+    if dtype is not None and (not isinstance(dtype, torch.dtype) or dtype not in KV.values()):
+        got = dtype if isinstance(dtype, torch.dtype) else arguments.described(dtype)
+        raise Error(f"dtype: expected {', '.join(map(str, KV.values()))} or None, got {got}")
+    check_options(None, max_context, prompt_piece)
+    batch, all_logits = arguments.integer("batch", batch, 1, 2**31 - 1), arguments.flag("all_logits", all_logits)
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise arguments.refused("model", "a causal language model of transformers", model)
     ways, model = _ways(model), model.eval()
     tokens, before = _random_tokens(model.config, max_context), attention_of(model.config)
     _settle_rope(model, max_context)

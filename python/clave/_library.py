@@ -496,7 +496,7 @@ class Handle:
 
     def __reduce__(self) -> Any:
         raise Error(
-            "only programs can be copied or pickled: make a session, a device or a language model anew where it is needed",
+            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
             Code.UNSUPPORTED,
         )
 

@@ -33,7 +33,7 @@ from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of, written
 from clave.naming import Names, by_method, dim_names, rename
 from clave.packed import pack
-from clave.places import Missing, Origins, failed, nodes_of, origin_of, users_line
+from clave.places import Missing, Origins, failed, name_of, nodes_of, origin_of, users_line
 from clave.private import OpOverload, alone, is_fake, meaning_of, schema_of
 from clave.program import Program
 from clave.progress import Progress
@@ -352,7 +352,7 @@ class Method:
 
     def _run(self, graph_module: torch.fx.GraphModule) -> None:
         for node in graph_module.graph.nodes:
-            self.builder.source = node.name
+            self.builder.source = name_of(node)
             if node.op == "call_function":
                 self._call(node)
             elif node.op == "get_attr":
@@ -408,7 +408,7 @@ class Method:
         try:
             if name not in LOWERINGS:
                 raise Unsupported("")
-            self.builder.source = node.name.replace(mutation.KIND, name.split(".")[1])
+            self.builder.source = name_of(node).replace(mutation.KIND, name.split(".")[1])
             call = mutation.take_apart(node)
             made = LOWERINGS[name](context, *(self._argument(a) for a in call.arguments))
             self.values[node] = [made[i] for i in call.order]
@@ -452,7 +452,7 @@ class Method:
         known = self.evaluator.value(node)
         if known is not None:
             many = isinstance(known, tuple | list)
-            made = [self.shared.constant(t, node.name) for t in (known if many else [known])]
+            made = [self.shared.constant(t, name_of(node)) for t in (known if many else [known])]
             self.values[node] = made if many else made[0]
             return
         self.missing.add(name, reason, origin_of(node, self.builder.name))

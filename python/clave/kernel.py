@@ -36,13 +36,9 @@ class Kernel:
     def __post_init__(self) -> None:
         arguments.text("source", self.source, "OpenCL C as a str")
         grid = self.grid if isinstance(self.grid, tuple | list) else (self.grid,)
-        if not 1 <= len(grid) <= 3:
-            raise arguments.refused("grid", "one to three sizes", self.grid)
         for size in grid:
             _check_size("grid", size)
         local = self.local if isinstance(self.local, tuple | list) else (self.local,)
-        if not 1 <= len(local) <= 3:
-            raise arguments.refused("local", "one to three numbers", self.local)
         for n in local:
             arguments.integer("local", n, -(2**31), 2**31 - 1)
         for name in ("values", "local_memory"):

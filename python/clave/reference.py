@@ -24,7 +24,7 @@ from clave.command import Parser, run
 from clave.conversion import Conversion
 from clave.errors import Error
 from clave.exporter import Options, capture_method, converted, entry_of
-from clave.places import users_line
+from clave.places import name_of, users_line
 from clave.private import alone, meaning_of, pytree
 from clave.quiet import quiet
 from clave.verification import Recorder, Reference, graph_inputs, parts
@@ -100,7 +100,7 @@ def _run(of: Reference, want: Any) -> dict[str, torch.Tensor]:
     found = dict(_inputs(of))
     nested = _nested_names(of.program)
     for node in of.graph.nodes:
-        if node.op == "call_function" and node.name not in nested:
+        if node.op == "call_function" and name_of(node) not in nested:
             found |= _node(node, recorder.found)
     return found | _outputs(of.program, want, results)
 
@@ -129,7 +129,7 @@ def _node(node: torch.fx.Node, found: dict[str, Any]) -> dict[str, torch.Tensor]
     results = results if isinstance(results, tuple | list) else (results,)
     read = {_storage(found[n.name]) for n in node.all_input_nodes} - {None}
     keep = {i: x for i, x in enumerate(results) if isinstance(x, torch.Tensor) and _storage(x) not in read}
-    return {f"node.{node.name}" + (f".{i}" if i else ""): _tensor(x) for i, x in keep.items()}
+    return {f"node.{name_of(node)}" + (f".{i}" if i else ""): _tensor(x) for i, x in keep.items()}
 
 
 def _storage(x: Any) -> int | None:
@@ -139,7 +139,7 @@ def _storage(x: Any) -> int | None:
 def _nested_names(program: ExportedProgram) -> set[str]:
     """Those of nodes in the bodies of branches and loops, which may be another node's, too."""
     graphs = (g for g in program.graph_module.modules() if isinstance(g, torch.fx.GraphModule))
-    return {n.name for g in graphs if g is not program.graph_module for n in g.graph.nodes}
+    return {name_of(n) for g in graphs if g is not program.graph_module for n in g.graph.nodes}
 
 
 def _tensor(x: Any) -> torch.Tensor:

@@ -19,7 +19,7 @@ from clave.errors import Code, Error
 from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
-from clave.places import nodes_of, origin_of, users_line
+from clave.places import give_names, nodes_of, origin_of, users_line
 from clave.private import (
     OpOverload,
     OpOverloadPacket,
@@ -149,6 +149,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)
+    give_names(made.graph_module)
     return made
 
 

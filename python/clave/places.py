@@ -89,7 +89,8 @@ def give_names(module: torch.fx.GraphModule) -> None:
     taken: set[str] = set()
     for node in sorted(calls, key=lambda n: not _is_many(n)):  # .1 behind a name is the second result of its call
         path, op = _path(node), re.sub(r"_\d+$", "", node.name).strip("_") or "call"
-        plain = path if path and counts[path] == 1 and not _is_many(node) else ".".join(filter(None, (path, op)))
+        is_alone = counts[path] == 1 and all(u.args[1] == 0 for u in node.users if u.target is operator.getitem)
+        plain = path if path and is_alone else ".".join(filter(None, (path, op)))
         name = plain if path else node.name.lstrip("_") or plain
         for i in itertools.count(1):
             if name not in taken:

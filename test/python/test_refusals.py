@@ -259,7 +259,7 @@ def test_arguments_are_described_as_onnxruntime_does():
     example = torch.ones(2, 3, 4, dtype=torch.bfloat16), 3
     program = clave.export(Net(), example, dynamic_shapes=({0: batch, 1: rows}, None))
     session = clave.Session(program, device="cpu")
-    image, _ = session.inputs
+    (image,) = session.inputs
     assert (image.name, image.dtype.name, image.shape) == ("image", "bfloat16", ("batch", "rows", 4))
     assert image.bounds == ((1, 9), (0, None), (4, 4)) and not image.is_scalar
     assert [(o.dtype.name, o.shape) for o in session.outputs][1] == ("complex64", ("batch", "rows", 4))

@@ -200,6 +200,19 @@ static uint64_t find_peak(const graph *g, const lifetime *lives, uint64_t *freed
   return peak;
 }
 
+const char *find_unbounded_size(const graph *g) {
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    const graph_node *n = &g->nodes[i];
+    for (uint32_t k = 0; k < n->n_writes; k++) {
+      const clave_tensor_info *t = &g->slots[node_writes(n)[k]];
+      for (int d = 0; d < t->rank; d++)
+        if (t->dims[d] == CLAVE_DYNAMIC && t->max_dims[d] == INT64_MAX)
+          return t->dim_names[d] ? t->dim_names[d] : n->name;
+    }
+  }
+  return NULL;
+}
+
 bool measure_live_peak(const graph *g, uint64_t *bytes) {
   lifetime *lives = allocate(g->n_slots, sizeof *lives);
   uint64_t *freed_after = allocate((size_t)g->n_nodes + 1, sizeof *freed_after);

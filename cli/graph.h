@@ -36,6 +36,9 @@ void free_graph(graph *g);
 const uint32_t *node_writes(const graph_node *n);
 bool is_constant(const graph *g, uint32_t slot);
 
+/* The name of the first size without an upper bound, or if it has none that of its node; NULL: all
+ * have a bound. */
+const char *find_unbounded_size(const graph *g);
 /* The most bytes of temporaries and outputs that are alive at once; a view shares its operand's.
  * UINT64_MAX: a size has no bound. False: out of memory. */
 bool measure_live_peak(const graph *g, uint64_t *bytes);

@@ -297,7 +297,10 @@ static int write_method(const graph *g, page *out) {
   write_ops(ops, n_ops, out);
   text_puts(out, "memory   ");
   if (peak == UINT64_MAX) {
-    text_puts(out, "temporaries without a bound: a dimension has none");
+    const char *name = find_unbounded_size(g);
+    text_puts(out, "temporaries without a bound: ");
+    page_visible(out, name ? name : "their sizes together");
+    text_puts(out, name ? " has none" : " have none");
   } else {
     text_puts(out, "temporaries and outputs at most ");
     page_size(out, peak);

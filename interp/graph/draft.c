@@ -303,12 +303,12 @@ static bool is_taken(const draft *d, const char *name) {
   return false;
 }
 
-/* "_folded_<name>", with a number if that is taken. */
+/* "<name>.folded", with a number if that is taken. */
 static const char *constant_name(draft *d, const char *name) {
   text t = {0};
   for (int i = 0; i == 0 || is_taken(d, t.data); i++) {
     text_clear(&t);
-    text_printf(&t, i ? "_folded_%s_%d" : "_folded_%s", name, i);
+    text_printf(&t, i ? "%s.folded_%d" : "%s.folded", name, i);
     if (t.failed) break;
   }
   char *made = t.failed ? NULL : mem_pool_strdup(d->pool, t.data, t.size);

@@ -70,7 +70,21 @@ _LATER = {
 }
 
 
+# Packages that are imported at their first use, too; those with torch say what is missing.
+# With the extra of python/pyproject.toml that each needs.
+_PARTS = {"executorch": "executorch", "gguf": "export", "llm": "llm", "quantizer": "export", "reference": "export"}
+
+
+class _NotInstalled(Error, AttributeError):
+    """For a part of clave whose packages are missing: hasattr() and help() go on without it."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        try:
+            return _import(name, name, _PARTS[name])
+        except Error as e:
+            raise _NotInstalled(str(e), e.code) from e
     if name not in _LATER:
         raise AttributeError(f"module 'clave' has no attribute {name!r}")
     found = getattr(importlib.import_module(f"clave.{_LATER[name]}"), name)
@@ -79,7 +93,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_PARTS, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
 
 
 def load(path: str | os.PathLike[str]) -> Program:
@@ -149,10 +163,12 @@ def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None 
     _import("custom", "register_op").register_op(op, *kernels, reference=reference)
 
 
-def _import(name: str, what: str) -> Any:
+def _import(name: str, what: str, extra: str = "export") -> Any:
     try:
         return importlib.import_module(f"clave.{name}")
     except ModuleNotFoundError as e:
         from clave._extras import install_command
 
-        raise Error(f"clave.{what} needs {e.name}: {install_command('export')}", Code.UNSUPPORTED) from e
+        raise Error(f"clave.{what} needs {e.name}: {install_command(extra)}", Code.UNSUPPORTED) from e
+    except ImportError as e:  # a module of ours that says what is missing
+        raise Error(str(e), Code.UNSUPPORTED) from e

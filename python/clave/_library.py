@@ -339,6 +339,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_cache_get_info": (C.POINTER(CacheInfo),),
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
+    "clave_program_load_bytes": (_P, C.c_size_t, _S, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
     "clave_program_own_constants": (_P,),
     "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
@@ -512,6 +513,12 @@ class Handle:
         if pointer:
             self._destroy(pointer)
         self._keep = ()
+
+    def __reduce__(self) -> Any:
+        raise Error(
+            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
+            Code.UNSUPPORTED,
+        )
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):

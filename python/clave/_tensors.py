@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from clave import _library as L
+from clave.arguments import described
 from clave.dtypes import COMPLEX, NUMPY, index_of_numpy, index_of_torch, torch_dtype
 from clave.errors import Code, Error
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def _fill(dtype: int, shape: tuple[int, ...], strides: tuple[int, ...], address: int) -> L.Tensor:
     if len(shape) > L.MAX_RANK:
-        raise Error(f"a tensor of rank {len(shape)}, at most {L.MAX_RANK} is supported", Code.UNSUPPORTED)
+        raise Error(f"expected a tensor of rank {L.MAX_RANK} or less, got {len(shape)}", Code.UNSUPPORTED)
     t = L.Tensor(dtype=dtype, rank=len(shape), data=address)
     t.dims[: len(shape)] = shape
     t.strides[: len(shape)] = strides
@@ -32,11 +33,29 @@ def is_torch(x: Any) -> bool:
 
 
 def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
-    """A view of a torch tensor, and what must live as long as the view."""
+    """A view of a torch tensor, and what must live as long as the view. TypeError: its elements are not in memory."""
+    _check_dense(x)
     x = x.detach()
     if x.device.type != "cpu" or x.is_conj() or x.is_neg():
         x = x.cpu().resolve_conj().resolve_neg()
     return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), x.data_ptr()), x
+
+
+def _check_dense(x: torch.Tensor) -> None:
+    kinds = {
+        "a nested tensor": x.is_nested,
+        "a quantized tensor": x.is_quantized,
+        f"a tensor of layout {x.layout}": str(x.layout) != "torch.strided",
+        "a tensor on the meta device, which has no elements": x.is_meta,
+    }
+    found = next((kind for kind, holds in kinds.items() if holds), None)
+    if found is not None:
+        raise TypeError(f"expected a dense tensor, got {found}")
+
+
+def one_line(e: Exception) -> str:
+    """What an exception says, in one line."""
+    return next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
 
 
 def of_numpy(x: np.ndarray) -> tuple[L.Tensor, Any]:
@@ -54,10 +73,18 @@ def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     if is_torch(x):
         return of_torch(x)
     if not isinstance(x, np.ndarray | np.generic):
-        x = np.asarray(x)
+        x = _array(x)
         if np.can_cast(x.dtype, NUMPY[dtype], "same_kind"):  # 1.5 does not become 1
             x = x.astype(NUMPY[dtype])
     return of_numpy(np.asarray(x))
+
+
+def _array(x: Any) -> np.ndarray:
+    """Numbers, or lists of them. TypeError: it is something else."""
+    made = np.asarray(x)
+    if made.dtype.kind not in "biufcV" or (made.dtype.kind == "V" and made.dtype.isbuiltin == 1):
+        raise TypeError(f"expected a torch tensor, a numpy array or numbers, got {described(x)}")
+    return made
 
 
 def write(x: Any, value: np.ndarray) -> None:
@@ -70,18 +97,18 @@ def write(x: Any, value: np.ndarray) -> None:
     elif isinstance(x, np.ndarray):
         np.copyto(x, value, casting="same_kind")
     else:
-        raise TypeError(f"it is a {type(x).__name__}, expected a torch tensor or a numpy array")
+        raise TypeError(f"expected a torch tensor or a numpy array, got {described(x)}")
 
 
 def view_pairs(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     """A view of a complex input as pairs of real numbers of the dtype, which hold its real and imaginary parts."""
     want = COMPLEX[NUMPY[dtype]]
     if not is_torch(x) and not isinstance(x, np.ndarray | np.generic):
-        x = np.asarray(x)
+        x = _array(x)
         x = x.astype(want) if np.can_cast(x.dtype, want, "same_kind") else x
     given = str(x.dtype).removeprefix("torch.") if is_torch(x) else x.dtype.newbyteorder("=").name
     if given != want.name:
-        raise TypeError(f"dtype {given}, expected {want.name}")
+        raise TypeError(f"expected dtype {want.name}, got {given}")
     if is_torch(x):
         return of_torch(_pairs_of_torch(x.detach()))
     x = np.asarray(x)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from clave.arguments import described
 from clave.errors import Code, Error
 from clave.private import pytree
 
@@ -17,8 +18,9 @@ class Conversion:
     """One for all methods: modules that share a part share its copy."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        if dtype not in _TYPES:
-            raise Error(f"dtype={dtype!r}, expected one of {', '.join(map(str, _TYPES))}")
+        if not isinstance(dtype, torch.dtype) or dtype not in _TYPES:
+            got = dtype if isinstance(dtype, torch.dtype) else described(dtype)
+            raise Error(f"dtype: expected {', '.join(map(str, _TYPES))}, got {got}")
         self.dtype = dtype
         self._copies: dict[int, Any] = {}  # deepcopy's memo
         self._modules: list[torch.nn.Module] = []  # so that no id in the memo is used again

@@ -19,7 +19,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from clave import schema
+from clave import arguments, schema
 from clave.builder import Node, Slot, Val
 from clave.errors import Code, Error, Unsupported
 from clave.kernel import Kernel
@@ -60,6 +60,11 @@ def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None 
     Registering again replaces what was registered. Error: it is no such op, or a kernel is malformed.
     """
     target = overload_of(op_of(op))
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise arguments.refused("kernels", "clave.Kernel objects", kernel)
+    if reference is not None:
+        arguments.function("reference", reference, "a function of the op's arguments, or None")
     name = op_name(target)
     if name in LOWERINGS and not isinstance(LOWERINGS[name], _Custom):
         raise Error(f"{name} has a lowering already")

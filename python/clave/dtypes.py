@@ -47,7 +47,7 @@ _INDEX = {name: i for i, name in enumerate(_TORCH)}
 def index_of_numpy(dtype: np.dtype) -> int:
     """The schema's number of a numpy dtype. TypeError if there is none."""
     if dtype not in NUMPY:
-        raise TypeError(f"dtype {dtype} is not one of {', '.join(str(d) for d in NUMPY)}")
+        raise TypeError(f"expected dtype {', '.join(str(d) for d in NUMPY)}, got {dtype}")
     return NUMPY.index(dtype)
 
 
@@ -55,7 +55,7 @@ def index_of_torch(dtype: torch.dtype) -> int:
     """The schema's number of a torch dtype. TypeError if there is none."""
     name = str(dtype).removeprefix("torch.")
     if name not in _INDEX:
-        raise TypeError(f"dtype {name} is not one of {', '.join(_TORCH)}")
+        raise TypeError(f"expected dtype {', '.join(_TORCH)}, got {name}")
     return _INDEX[name]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
+from torch.export import AdditionalInputs, ExportedProgram, ShapesCollection
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -24,7 +24,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from clave import mutation, structure, trace
+from clave import arguments, mutation, structure, trace
 from clave.builder import VIEWS, MethodBuilder, ProgramBuilder, Slot, Val
 from clave.conversion import Conversion
 from clave.errors import Code, Error, Unsupported
@@ -33,11 +33,11 @@ from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of, written
 from clave.naming import Names, by_method, dim_names, rename
 from clave.packed import pack
-from clave.places import Missing, Origins, failed, nodes_of, origin_of
-from clave.private import OpOverload, alone, is_fake, schema_of
+from clave.places import Missing, Origins, failed, name_of, nodes_of, origin_of, users_line
+from clave.private import OpOverload, alone, is_fake, meaning_of, schema_of
 from clave.program import Program
 from clave.progress import Progress
-from clave.quantize import Wish, join
+from clave.quantize import Wish, check_wish, join
 from clave.quantize import quantize as quantize_weights
 from clave.quiet import quiet
 from clave.shared import Shared, States, data_of, is_state_update
@@ -90,20 +90,37 @@ def export(
     """
     methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
     entries = {name: entry_of(name, entry) for name, entry in methods.items()}
+    if not entries:
+        raise Error("module: expected a module or a dict of methods, got a dict of 0")
+    verify, report = arguments.flag("verify", verify), arguments.flag("report", report)
+    check_wish(quantize)
     if dtype is not None:
         entries = converted(entries, Conversion(dtype))
     options = Options(
-        strict,
-        decompositions,
+        strict if strict is None else arguments.flag("strict", strict),
+        decompositions if decompositions is None else trace.checked_table(decompositions),
         by_method("input_names", input_names, list(entries)),
         by_method("output_names", output_names, list(entries)),
-        passes,
+        passes if passes is None else arguments.names("passes", passes),
     )
     with alone, quiet, Progress() as progress:
-        program = _export(entries, options, verify, progress, quantize)
+        program = _export_or_error(entries, options, verify, progress, quantize)
     if report:
         print(program.report)
     return program
+
+
+def _export_or_error(
+    entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish
+) -> Program:
+    """Error for whatever torch, numpy or a function of the caller's raises."""
+    try:
+        return _export(entries, options, verify, progress, wish)
+    except Error:
+        raise
+    except Exception as e:
+        code = Code.NO_MEMORY if isinstance(e, MemoryError) else Code.INVALID
+        raise Error(f"clave.export: {meaning_of(e)}{users_line(e)}", code) from e
 
 
 @dataclass(frozen=True)
@@ -181,10 +198,20 @@ def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]
 
 def entry_of(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
     """(module, args, kwargs, dynamic_shapes)"""
+    if not isinstance(name, str) or not name:
+        raise arguments.refused("module", "methods by their names", name)
     entry = entry if isinstance(entry, tuple) else (entry,)
     if not 1 <= len(entry) <= 4:
-        raise Error(f"method {name!r} should be (module, args, kwargs, dynamic_shapes), not {len(entry)} things")
-    return (*entry, *(None,) * (4 - len(entry)))  # type: ignore[return-value]
+        raise Error(f"method {name!r}: expected (module, args, kwargs, dynamic_shapes), got {len(entry)} things")
+    module, args, kwargs, shapes = (*entry, *(None,) * (4 - len(entry)))
+    if args is not None and not isinstance(args, tuple | list):
+        one = "; of one input: (x,)" if isinstance(args, torch.Tensor) else ""
+        raise Error(f"args: expected a tuple of example inputs, got {arguments.described(args)}{one}")
+    if kwargs is not None and not (isinstance(kwargs, dict) and all(isinstance(k, str) for k in kwargs)):
+        raise arguments.refused("kwargs", "a dict of example inputs by name", kwargs)
+    if shapes is not None and not isinstance(shapes, dict | tuple | list | ShapesCollection | AdditionalInputs):
+        raise arguments.refused("dynamic_shapes", "a dict, tuple or list as torch.export takes it", shapes)
+    return module, None if args is None else tuple(args), kwargs, shapes
 
 
 def capture_method(
@@ -325,7 +352,7 @@ class Method:
 
     def _run(self, graph_module: torch.fx.GraphModule) -> None:
         for node in graph_module.graph.nodes:
-            self.builder.source = node.name
+            self.builder.source = name_of(node)
             if node.op == "call_function":
                 self._call(node)
             elif node.op == "get_attr":
@@ -381,7 +408,7 @@ class Method:
         try:
             if name not in LOWERINGS:
                 raise Unsupported("")
-            self.builder.source = node.name.replace(mutation.KIND, name.split(".")[1])
+            self.builder.source = name_of(node).replace(mutation.KIND, name.split(".")[1])
             call = mutation.take_apart(node)
             made = LOWERINGS[name](context, *(self._argument(a) for a in call.arguments))
             self.values[node] = [made[i] for i in call.order]
@@ -425,7 +452,7 @@ class Method:
         known = self.evaluator.value(node)
         if known is not None:
             many = isinstance(known, tuple | list)
-            made = [self.shared.constant(t, node.name) for t in (known if many else [known])]
+            made = [self.shared.constant(t, name_of(node)) for t in (known if many else [known])]
             self.values[node] = made if many else made[0]
             return
         self.missing.add(name, reason, origin_of(node, self.builder.name))

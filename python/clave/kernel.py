@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from clave import arguments
+
 Size = int | Callable[..., Any]
 
 
@@ -30,3 +32,23 @@ class Kernel:
     values: Mapping[str, Any] = field(default_factory=dict)
     local_memory: Mapping[str, Size] = field(default_factory=dict)
     device: str = "any"
+
+    def __post_init__(self) -> None:
+        arguments.text("source", self.source, "OpenCL C as a str")
+        grid = self.grid if isinstance(self.grid, tuple | list) else (self.grid,)
+        for size in grid:
+            _check_size("grid", size)
+        local = self.local if isinstance(self.local, tuple | list) else (self.local,)
+        for n in local:
+            arguments.integer("local", n, -(2**31), 2**31 - 1)
+        for name in ("values", "local_memory"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise arguments.refused(name, "a dict by name", getattr(self, name))
+        for size in self.local_memory.values():
+            _check_size("local_memory", size)
+        arguments.text("device", self.device)
+
+
+def _check_size(name: str, size: Any) -> None:
+    if not callable(size):
+        arguments.integer(name, size, -(2**63), 2**63 - 1)

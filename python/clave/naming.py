@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
+from clave.arguments import refused
 from clave.builder import MethodBuilder, Slot
 from clave.errors import Error
 from clave.private import SYMBOL
@@ -97,6 +98,8 @@ def by_method(what: str, names: Names, methods: Sequence[str]) -> dict[str, list
     """The user's names of each method's inputs or outputs: a list where there is one method, else a dict of lists."""
     if names is None:
         return dict.fromkeys(methods)
+    if isinstance(names, str | bytes) or not isinstance(names, Mapping | Sequence):
+        raise refused(what, "a list of names, or a dict of lists by method", names)
     if not isinstance(names, Mapping):
         if len(methods) > 1:
             raise Error(f"{what} is a list and there are {len(methods)} methods: give a dict of lists by method")
@@ -108,7 +111,7 @@ def by_method(what: str, names: Names, methods: Sequence[str]) -> dict[str, list
 
 
 def _checked(what: str, method: str, names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not all(isinstance(n, str) and n for n in names):
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
         raise Error(f"{what} of method {method!r} is {names!r}, expected a list of names")
     twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
     if twice is not None:

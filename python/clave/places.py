@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import re
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -15,7 +17,7 @@ from clave.errors import Code, Error, Origin, UnsupportedOp
 from clave.private import module_path
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n    (?!\s*File ")([^\n]*))?')
-_NODE = re.compile(r"\bnode (?:\d+ \()?([A-Za-z_]\w*), \w+\)")  # as the verifier names one
+_NODE = re.compile(r"\bnode (?:\d+ \()?([\w.]+), \w+\)")  # as the verifier names one
 _METHOD = re.compile(r"\bmethod '([^']*)'")
 
 
@@ -76,6 +78,41 @@ def failed(e: Exception, op: str, origin: Origin) -> Error:
     return Error("; ".join(filter(None, (f"lowering {op}: {' '.join(said.split())}", str(origin)))), code)
 
 
+_NAME = "clave.name"  # in a node's meta
+
+
+def give_names(module: torch.fx.GraphModule) -> None:
+    """Names each call of a graph and of the bodies in it by the module that makes it: its path where it makes one call
+    alone, else the path and the op. Calls outside of modules keep torch's names. name_of reads them."""
+    calls = [n for n in nodes_of(module) if n.op == "call_function" and n.target is not operator.getitem]
+    counts = Counter(_path(n) for n in calls)
+    taken: set[str] = set()
+    for node in sorted(calls, key=lambda n: not _is_many(n)):  # .1 behind a name is the second result of its call
+        path, op = _path(node), re.sub(r"_\d+$", "", node.name).strip("_") or "call"
+        is_alone = counts[path] == 1 and all(u.args[1] == 0 for u in node.users if u.target is operator.getitem)
+        plain = path if path and is_alone else ".".join(filter(None, (path, op)))
+        name = plain if path else node.name.lstrip("_") or plain
+        for i in itertools.count(1):
+            if name not in taken:
+                break
+            name = f"{plain}_{i}"
+        taken.update([name, *(f"{name}.{i}" for i in range(len(node.meta["val"]) if _is_many(node) else 0))])
+        node.meta[_NAME] = name
+
+
+def name_of(node: Node) -> str:
+    """What instructions that a node becomes are named."""
+    return str(node.meta.get(_NAME, node.name))
+
+
+def _path(node: Node) -> str:
+    return re.sub(r"[^\w.]", "_", module_path(node))
+
+
+def _is_many(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), tuple | list)
+
+
 class Missing:
     """The calls that could not be lowered, in all methods."""
 
@@ -103,7 +140,7 @@ class Origins:
     def add(self, method: str, nodes: Iterable[Node]) -> None:
         of_method = self._nodes.setdefault(method, {})
         for node in nodes:
-            of_method.setdefault(node.name, []).append(node)
+            of_method.setdefault(name_of(node), []).append(node)
 
     def find(self, method: str, name: str) -> str:
         """ "; in layers.3 at file.py:12: text" where it is one node; else empty."""

@@ -7,15 +7,19 @@ import functools
 import json
 import math
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from clave import _library as L
-from clave import _tensors, structure
-from clave.errors import Error
+from clave import _tensors, arguments, structure
+from clave.dtypes import COMPLEX, NUMPY
+from clave.errors import Code, Error
 from clave.tokenizer import TOKENIZER_SECTION, Tokenizer
 
 if TYPE_CHECKING:
@@ -25,17 +29,42 @@ if TYPE_CHECKING:
     from clave.report import Report
 
 
+_ALIGNMENT = 64  # of a file in memory, see clave_program_load_bytes
 _owning = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of a method. shape: None where a size is not known before; dtype: the schema's number."""
+    """An input or output of a method, as onnxruntime's get_inputs() and get_outputs() describe theirs.
+
+    dtype: numpy's, of ml_dtypes for bf16 and 8-bit floats. shape: a size, the name of one that is open, or None for one
+    that has no name. bounds: the smallest and the largest size of each dimension, None where there is no largest.
+    is_scalar: a Python number. number: the dtype's in the schema. Complex tensors are pairs of real numbers here.
+    """
 
     name: str
-    dtype: int
-    shape: tuple[int | None, ...]
+    dtype: np.dtype
+    shape: tuple[int | str | None, ...]
     is_scalar: bool
+    bounds: tuple[tuple[int, int | None], ...] = ()
+    number: int = 0
+
+    def __str__(self) -> str:
+        if self.is_scalar:
+            return f"{self.name} {self.dtype}"
+        sizes = map(_size_in_words, self.shape, self.bounds)
+        return f"{self.name} {self.dtype} ({', '.join(sizes)}{',' if len(self.shape) == 1 else ''})"
+
+    def as_complex(self) -> Argument:
+        """The tensor of complex numbers whose parts the last dimension holds."""
+        return replace(self, dtype=COMPLEX[self.dtype], shape=self.shape[:-1], bounds=self.bounds[:-1])
+
+
+def _size_in_words(size: int | str | None, bounds: tuple[int, int | None]) -> str:
+    if isinstance(size, int):
+        return str(size)
+    low, high = bounds
+    return f"{size or '?'} {low} to {high}" if high is not None else f"{size or '?'} {low} or more"
 
 
 @dataclass(frozen=True)
@@ -58,6 +87,18 @@ class Method:
     @functools.cached_property
     def complex_outputs(self) -> set[int]:
         return structure.complex_leaves(self.metadata["outputs"]) if self.metadata else set()
+
+    def given(self) -> list[Argument]:
+        """The inputs as a session takes them."""
+        return [a.as_complex() if i in self.complex_inputs else a for i, a in enumerate(self.inputs)]
+
+    def results(self) -> list[Argument]:
+        """The outputs as a session gives them."""
+        return [a.as_complex() if i in self.complex_outputs else a for i, a in enumerate(self.outputs)]
+
+    def __str__(self) -> str:
+        given, results = ", ".join(map(str, self.given())), ", ".join(map(str, self.results()))
+        return f"{self.name}: {given or 'no inputs'} -> {results or 'no outputs'}"
 
 
 @dataclass(frozen=True)
@@ -82,8 +123,12 @@ class Program:
 
     def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
+        from clave import schema
         from clave._generated.serialize import serialize
         from clave.constants import take
+
+        if not isinstance(built, schema.Program):
+            raise arguments.refused("built", "a schema.Program, which clave.export makes (a file: clave.load)", built)
 
         self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
@@ -163,12 +208,12 @@ class Program:
             if info.contents.refused:
                 refused[name] = info.contents.refused.decode()
 
-        names = None if passes is None else [p.encode() for p in passes]
+        names = None if passes is None else [p.encode() for p in arguments.names("passes", passes)]
         array = None if names is None else (C.c_char_p * (len(names) + 1))(*names)
         options = L.OptimizeOptions(C.sizeof(L.OptimizeOptions), array, len(names or ()), L.PASS_FN(report), None)
         made = Program.__new__(Program)
-        arguments = (self.handle.pointer, C.byref(options))
-        made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *arguments, keep=(self.handle,))
+        given = (self.handle.pointer, C.byref(options))
+        made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *given, keep=(self.handle,))
         made.methods = _read_methods(made.handle)
         made.passes, made.refused, made.errors = found, refused, self.errors
         made._taken, made._holds = self._taken, self._holds
@@ -179,14 +224,15 @@ class Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
         self.passes, self.refused, self.errors, self._taken, self._holds = {}, {}, {}, [], []
-        self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
+        self.handle = L.Handle("clave_program_load", "clave_program_destroy", arguments.path("path", path), None)
         self.methods = _read_methods(self.handle)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program whole or not at all; the ending says the form. Error: the module was changed meanwhile."""
+        name = arguments.path("path", path)
         self.check_unchanged()
-        L.call("clave_program_save", self.handle.pointer, os.fsencode(path))
+        L.call("clave_program_save", self.handle.pointer, name)
         try:
             self.check_unchanged()
         except Error:
@@ -212,7 +258,7 @@ class Program:
 
     def must_hold(self, check: Callable[[], None]) -> None:
         """check: raises an Error where what the program's weights are mapped from is no more what it was."""
-        self._holds.append(check)
+        self._holds.append(arguments.function("check", check))
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -221,7 +267,13 @@ class Program:
 
     @metadata.setter
     def metadata(self, value: dict[str, Any]) -> None:
-        L.call("clave_program_set_metadata", self.handle.pointer, json.dumps(value).encode())
+        if not isinstance(value, dict):
+            raise arguments.refused("metadata", "a dict", value)
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as e:
+            raise Error(f"metadata: expected what JSON has, got other values: {e}") from e
+        L.call("clave_program_set_metadata", self.handle.pointer, text.encode())
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -237,19 +289,47 @@ class Program:
 
     def set_tokenizer(self, source: str | os.PathLike[str] | bytes | None) -> None:
         """Makes a .clv carry a tokenizer's file, given a path or bytes; None: none. Error: what is wrong with it."""
-        data = source if source is None or isinstance(source, bytes) else Path(source).read_bytes()
+        data = source if source is None or isinstance(source, bytes) else _read("source", source)
         if data is not None:
             Tokenizer(data)
         L.call("clave_program_set_section", self.handle.pointer, TOKENIZER_SECTION, data, len(data or b""))
 
     def __repr__(self) -> str:
-        return f"<clave.Program {', '.join(self.methods)}>"
+        return f"<clave.Program {'; '.join(map(str, self.methods.values()))}>"
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles hold the program's file, without what is packed for a device."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "program.clv"
+            self.save(file)
+            return _of_bytes, (file.read_bytes(), self.passes, self.refused, self.errors)
+
+
+def _of_bytes(data: bytes, passes: dict[str, int], refused: dict[str, str], errors: dict[str, float]) -> Program:
+    """A program of the bytes of a .clv, which it keeps where constants can be used in place."""
+    room = np.empty(len(data) + _ALIGNMENT, np.uint8)
+    aligned = room[-room.ctypes.data % _ALIGNMENT :][: len(data)]
+    aligned[:] = np.frombuffer(data, np.uint8)
+    made = Program.__new__(Program)
+    made.passes, made.refused, made.errors, made._taken, made._holds = passes, refused, errors, [], []
+    given = (aligned.ctypes.data, len(data), b"a copy of a program")
+    made.handle = L.Handle("clave_program_load_bytes", "clave_program_destroy", *given, keep=(room,))
+    made.methods = _read_methods(made.handle)
+    return made
 
 
 def _info(handle: L.Handle) -> L.ProgramInfo:
     info = L.ProgramInfo()
     L.call("clave_program_get_info", handle.pointer, C.byref(info))
     return info
+
+
+def _read(name: str, path: Any) -> bytes:
+    arguments.path(name, path, "a path, bytes or None")
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise Error(f"{name}: expected a file, got {os.fspath(path)!r}: {e.strerror}", Code.IO) from e
 
 
 def _read_methods(handle: L.Handle) -> dict[str, Method]:
@@ -283,5 +363,9 @@ def _read_metadata(text: bytes | None) -> dict[str, Any]:
 def _read_argument(handle: L.Handle, getter: str, method: bytes, index: int) -> Argument:
     info = L.TensorInfo()
     L.call(getter, handle.pointer, method, index, C.byref(info))
-    shape = tuple(None if d == L.DYNAMIC else d for d in info.dims[: info.rank])
-    return Argument((info.name or b"").decode(), info.dtype, shape, info.is_scalar)
+    sizes, axes = info.dims[: info.rank], range(info.rank)
+    names = [None if n is None else n.decode(errors="replace") for n in info.dim_names[: info.rank]]
+    shape = tuple(name if size == L.DYNAMIC else size for name, size in zip(names, sizes, strict=True))
+    bounds = tuple((info.min_dims[a], None if info.max_dims[a] == L.UNBOUNDED else info.max_dims[a]) for a in axes)
+    name = (info.name or b"").decode(errors="replace")
+    return Argument(name, NUMPY[info.dtype], shape, info.is_scalar, bounds, info.dtype)

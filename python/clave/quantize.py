@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from clave import schema
+from clave.arguments import refused
 from clave.builder import Body, MethodBuilder, Node, ProgramBuilder, Slot
 from clave.encodings import Blocks, Groups, Stored, parse
 from clave.errors import Error
@@ -24,6 +25,12 @@ Wish = str | Callable[[str, torch.Tensor], str | Stored | None] | None
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _PRODUCTS = {"Matmul": 2, "GroupedMatmul": 3}  # dimensions of a b that may be encoded
 _FLOATS = (schema.DType.F32, schema.DType.F16, schema.DType.BF16)
+
+
+def check_wish(wish: Any) -> None:
+    """Error if it is no text, function or None."""
+    if wish is not None and not callable(wish) and not isinstance(wish, str):
+        raise refused("quantize", "a text such as 'int8', a function of a weight's name and tensor, or None", wish)
 
 
 def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:

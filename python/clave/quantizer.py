@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from clave.errors import Error
+from clave import arguments
 
 try:
     from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver
@@ -70,9 +70,8 @@ class ClaveQuantizer(Quantizer):
     """
 
     def __init__(self, skip: Iterable[str] = (), activations: str = "all") -> None:
-        if activations not in _ANNOTATE:
-            raise Error(f"activations={activations!r}, expected one of {', '.join(_ANNOTATE)}")
-        self.skip = frozenset(skip)
+        arguments.choice("activations", activations, _ANNOTATE)
+        self.skip = frozenset(arguments.names("skip", skip, "a list of names of modules"))
         self.activations = activations
 
     def annotate(self, model: GraphModule) -> GraphModule:

@@ -19,11 +19,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from clave import _library as L
-from clave import _tensors, sources, trace
+from clave import _tensors, arguments, sources, trace
 from clave.command import Parser, run
 from clave.conversion import Conversion
+from clave.errors import Error
 from clave.exporter import Options, capture_method, converted, entry_of
-from clave.private import alone, pytree
+from clave.places import name_of, users_line
+from clave.private import alone, meaning_of, pytree
 from clave.quiet import quiet
 from clave.verification import Recorder, Reference, graph_inputs, parts
 
@@ -55,6 +57,16 @@ def reference(
     if dtype is not None:
         entries = converted(entries, Conversion(dtype))
     entry = entries["forward"]
+    strict = strict if strict is None else arguments.flag("strict", strict)
+    try:
+        return _reference(entry, strict)
+    except Error:
+        raise
+    except Exception as e:
+        raise Error(f"clave.reference: {meaning_of(e)}{users_line(e)}") from e
+
+
+def _reference(entry: tuple[Any, Any, Any, Any], strict: bool | None) -> dict[str, torch.Tensor]:
     with alone, quiet:
         program, _ = capture_method(trace.Captures(), "forward", entry, Options(strict))
         of = Reference.of("forward", *entry[:3], program)
@@ -65,10 +77,17 @@ def reference(
 
 def write(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor]) -> None:
     """A safetensors file, whole or not at all."""
-    views = [_tensors.of_torch(x) for x in tensors.values()]
-    names = (C.c_char_p * len(tensors))(*(name.encode() for name in tensors))
+    file = arguments.path("path", path)
+    if not isinstance(tensors, dict) or not all(isinstance(x, torch.Tensor) for x in tensors.values()):
+        raise arguments.refused("tensors", "a dict of torch tensors by name", tensors)
+    try:
+        views = [_tensors.of_torch(x) for x in tensors.values()]
+    except TypeError as e:
+        raise Error(f"tensors: {e}") from e
+    keys = [arguments.text("a name of tensors", name) for name in tensors]
+    names = (C.c_char_p * len(tensors))(*keys)
     array = (L.Tensor * len(views))(*(view for view, _ in views))
-    L.call("clave_tensors_save", os.fsencode(path), names, array, len(views), None, 0)
+    L.call("clave_tensors_save", file, names, array, len(views), None, 0)
 
 
 # ---------------------------------------------------------------- what a graph gives
@@ -81,7 +100,7 @@ def _run(of: Reference, want: Any) -> dict[str, torch.Tensor]:
     found = dict(_inputs(of))
     nested = _nested_names(of.program)
     for node in of.graph.nodes:
-        if node.op == "call_function" and node.name not in nested:
+        if node.op == "call_function" and name_of(node) not in nested:
             found |= _node(node, recorder.found)
     return found | _outputs(of.program, want, results)
 
@@ -110,7 +129,7 @@ def _node(node: torch.fx.Node, found: dict[str, Any]) -> dict[str, torch.Tensor]
     results = results if isinstance(results, tuple | list) else (results,)
     read = {_storage(found[n.name]) for n in node.all_input_nodes} - {None}
     keep = {i: x for i, x in enumerate(results) if isinstance(x, torch.Tensor) and _storage(x) not in read}
-    return {f"node.{node.name}" + (f".{i}" if i else ""): _tensor(x) for i, x in keep.items()}
+    return {f"node.{name_of(node)}" + (f".{i}" if i else ""): _tensor(x) for i, x in keep.items()}
 
 
 def _storage(x: Any) -> int | None:
@@ -120,7 +139,7 @@ def _storage(x: Any) -> int | None:
 def _nested_names(program: ExportedProgram) -> set[str]:
     """Those of nodes in the bodies of branches and loops, which may be another node's, too."""
     graphs = (g for g in program.graph_module.modules() if isinstance(g, torch.fx.GraphModule))
-    return {n.name for g in graphs if g is not program.graph_module for n in g.graph.nodes}
+    return {name_of(n) for g in graphs if g is not program.graph_module for n in g.graph.nodes}
 
 
 def _tensor(x: Any) -> torch.Tensor:

@@ -22,6 +22,7 @@ class MethodReport:
     ops: dict[str, int]
     memory: int | None
     error: float | None = None
+    unbounded: str | None = None  # the first size without an upper bound, or its op
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Report:
         first_state = n_constants + n_arguments
         state = program.tensors[first_state : first_state + program.n_state]
         methods = [
-            MethodReport(m.name, _ops(program, m.chain), _peak(program, m), errors.get(m.name)) for m in program.methods
+            MethodReport(m.name, _ops(program, m.chain), _peak(program, m), errors.get(m.name), _unbounded(program, m))
+            for m in program.methods
         ]
         count = sum(_elements(program, t) or 0 for t in constants)
         return cls(methods, count, constant_bytes, sum(_bytes(program, t) or 0 for t in state), passes)
@@ -59,7 +61,7 @@ class Report:
             rows += [
                 ("method", m.name),
                 ("ops", f"{sum(m.ops.values())}: {_counts(m.ops)}"),
-                ("memory", "no bound" if m.memory is None else f"temporaries and outputs at most {_size(m.memory)}"),
+                ("memory", f"no bound: {m.unbounded} has none" if m.memory is None else f"temporaries and outputs at most {_size(m.memory)}"),
             ]
             rows += [] if m.error is None else [("error", f"at most {m.error:.2g} of the largest magnitude")]
         return "\n".join(f"{name:<12}{value}" for name, value in rows)
@@ -113,6 +115,15 @@ def _elements(program: schema.Program, t: schema.Tensor) -> int | None:
 def _bytes(program: schema.Program, t: schema.Tensor) -> int | None:
     n = _elements(program, t)
     return None if n is None else n * NUMPY[t.dtype].itemsize
+
+
+def _unbounded(program: schema.Program, method: schema.Method) -> str | None:
+    for instruction in _chain(program, method.chain):
+        for t in _touched(instruction)[1]:
+            for d in program.tensors[t].shape:
+                if d.vid is not None and program.values[d.vid.idx].max is None:
+                    return program.values[d.vid.idx].name or instruction.name or type(instruction.op).__name__
+    return None
 
 
 def _touched(instruction: schema.Instruction) -> tuple[list[int], list[int]]:

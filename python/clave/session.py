@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clave import _library as L
-from clave import _tensors, overlap, structure
+from clave import _tensors, arguments, overlap, structure
 from clave.errors import Error
 from clave.program import Argument, Method, Place, Program
 
@@ -50,6 +50,9 @@ def _tell(ctx: object, line: bytes) -> None:
 _TELL = L.MESSAGE_FN(_tell)
 
 
+_SPECS = "'cpu', 'opencl', 'opencl:N', 'opencl:TEXT', a comma list of such, or None"
+
+
 class Device:
     """An open device: its sessions share the kernels that are built for it.
 
@@ -61,9 +64,14 @@ class Device:
     """
 
     def __init__(self, spec: str | None = None, *, fallback: bool = True) -> None:
-        name = None if spec is None else spec.encode()
-        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback, message=_TELL))
+        name = None if spec is None else arguments.text("spec", spec, _SPECS)
+        self.spec = spec
+        only = not arguments.flag("fallback", fallback)
+        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=only, message=_TELL))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
+
+    def __repr__(self) -> str:
+        return f"<clave.Device {self.spec or 'chosen by CLAVE_DEVICE, else the best'}>"
 
     def supported(
         self, program: Program, method: str = "forward", *, fused: bool = False, allow_custom_kernels: bool = False
@@ -72,8 +80,11 @@ class Device:
 
         fused: with neighbours joined as in a session; else every node by itself. allow_custom_kernels: see Session.
         """
-        m = _method(program, method)
-        how = {"unfused": not fused, "allow_custom_kernels": allow_custom_kernels}
+        m = _method(_program(program), method)
+        how = {
+            "unfused": not arguments.flag("fused", fused),
+            "allow_custom_kernels": arguments.flag("allow_custom_kernels", allow_custom_kernels),
+        }
         options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), **how))
         pointers = program.handle.pointer, self.handle.pointer
         return _places(L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options), m)
@@ -85,14 +96,32 @@ class Device:
         Before any session of the program is made; allow_custom_kernels: see Session. Error: sessions use the program,
         or the device has no memory for them.
         """
-        options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allow_custom_kernels)
-        program.own_weights()
+        allowed = arguments.flag("allow_custom_kernels", allow_custom_kernels)
+        options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allowed)
+        _program(program).own_weights()
         L.call("clave_program_pack", program.handle.pointer, self.handle.pointer, C.byref(options))
 
 
+def _program(x: Any) -> Program:
+    if not isinstance(x, Program):
+        raise arguments.refused("program", "a clave.Program (of a file: clave.load)", x)
+    return x
+
+
+def open_device(x: Any, **how: Any) -> Device:
+    """A Device, or the one of a spec."""
+    if isinstance(x, Device):
+        return x
+    if x is not None and not isinstance(x, str):
+        raise arguments.refused("device", f"a clave.Device, {_SPECS}", x)
+    return Device(x, **how)
+
+
 def _method(program: Program, name: str) -> Method:
+    if not isinstance(name, str):
+        raise arguments.refused("method", "the name of a method", name)
     if name not in program.methods:
-        raise Error(f"no method {name!r}, the program has {', '.join(program.methods)}")
+        raise Error(f"method: expected {' or '.join(program.methods)}, got {name!r}, which the program does not have")
     return program.methods[name]
 
 
@@ -145,35 +174,54 @@ class Session:
         precision: str | None = None,
         allow_custom_kernels: bool = False,
     ) -> None:
-        self.program = program if isinstance(program, Program) else Program.load(program)
-        self._take_weights()
-        asked = {} if fallback is None else {"fallback": fallback}
+        how = {
+            "unfused": not arguments.flag("fused", fused),
+            "seed": arguments.integer("seed", seed, 0, 2**64 - 1),
+            "fast": arguments.choice("precision", precision, _PRECISIONS) == "fast",
+            "strict": precision == "strict",
+            "warm_up": _WARM_UPS.index(arguments.choice("warm_up", warm_up, _WARM_UPS)),
+            "allow_custom_kernels": arguments.flag("allow_custom_kernels", allow_custom_kernels),
+        }
+        asked = {} if fallback is None else {"fallback": arguments.flag("fallback", fallback)}
         if isinstance(device, Device) and asked:
-            raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
-        self.device = device if isinstance(device, Device) else Device(device, **asked)
+            raise Error(
+                "fallback: expected it where the Device is opened, Device(spec, fallback=...), got it for a session"
+            )
+        if not isinstance(program, Program):
+            program = Program.load(os.fsdecode(arguments.path("program", program, "a clave.Program or a path")))
+        self.program = program
+        self._take_weights()
+        self.device = open_device(device, **asked)
         owners = (self.program.handle, self.device.handle)
         pointers = (o.pointer for o in owners)
-        if not 0 <= seed < 2**64:
-            raise Error(f"seed is {seed}, not in [0, 2**64)")
-        if warm_up not in _WARM_UPS:
-            raise Error(f"warm_up is {warm_up!r}, not {' or '.join(map(repr, _WARM_UPS))}")
-        if precision not in _PRECISIONS:
-            raise Error(f"precision is {precision!r}, not 'strict', 'fast' or None")
-        size = C.sizeof(L.SessionOptions)
-        how = {
-            "unfused": not fused,
-            "fast": precision == "fast",
-            "strict": precision == "strict",
-            "warm_up": _WARM_UPS.index(warm_up),
-            "allow_custom_kernels": allow_custom_kernels,
-        }
-        options = C.byref(L.SessionOptions(size=size, seed=seed, **how))
+        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), **how))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
         self._observer, self._raised = L.OBSERVE_FN(), _Raised()
 
     def _take_weights(self) -> None:
         self.program.own_weights()
+
+    @property
+    def inputs(self) -> list[Argument]:
+        """What run takes, of the method "forward" or the only one: name, dtype, shape and bounds of each input."""
+        return self._only_method().given()
+
+    @property
+    def outputs(self) -> list[Argument]:
+        """What run gives, of the method "forward" or the only one."""
+        return self._only_method().results()
+
+    def _only_method(self) -> Method:
+        methods = self.program.methods
+        if "forward" not in methods and len(methods) > 1:
+            raise Error(
+                f"expected one of the methods {', '.join(methods)}: session.program.methods[name] has its inputs"
+            )
+        return methods.get("forward") or next(iter(methods.values()))
+
+    def __repr__(self) -> str:
+        return f"<clave.Session {'; '.join(map(str, self.program.methods.values()))}; {self.device!r}>"
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays; behind them what those
@@ -240,7 +288,9 @@ class Session:
                 raised.error = e
             return raised.error is None
 
-        self._observer = L.OBSERVE_FN(called) if see else L.OBSERVE_FN()
+        if see is not None:
+            arguments.function("see", see, "a function of a node and a value, or None")
+        self._observer = L.OBSERVE_FN(called) if see is not None else L.OBSERVE_FN()
         L.call("clave_session_observe", self._handle.pointer, self._observer, None)
 
     def _run(self, method: bytes) -> None:
@@ -277,7 +327,8 @@ class Session:
         What it holds stays, as far as there is room, with zeros behind it. In a new session such a size is the largest,
         and state gets memory in the first run. clave.Error where no state has the size, or n is out of its bounds.
         """
-        L.call("clave_session_resize", self._handle.pointer, size.encode(), n)
+        size_name, rows = arguments.text("size", size), arguments.integer("n", n, -(2**63), 2**63 - 1)
+        L.call("clave_session_resize", self._handle.pointer, size_name, rows)
 
     @property
     def answered_by(self) -> str | None:
@@ -296,10 +347,13 @@ class Session:
             return structure.bind(m.metadata["inputs"], m.metadata.get("parameters", []), inputs, kwargs)
         # a program of another importer, or inputs that were named: by position, then by name
         unknown = [k for k in kwargs if k not in names]
-        if unknown or len(inputs) > len(names):
-            raise Error(
-                f"unexpected input {unknown[0]!r}" if unknown else f"{len(inputs)} inputs, expected {len(names)}"
-            )
+        if unknown:
+            raise structure.unknown_input(unknown[0], names)
+        if len(inputs) > len(names):
+            raise Error(f"expected {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+        twice = next((k for k in kwargs if names.index(k) < len(inputs)), None)
+        if twice is not None:
+            raise Error(f"input {twice!r}: expected once, got by position and by name")
         return dict(enumerate(inputs)) | {names.index(k): v for k, v in kwargs.items()}
 
     @staticmethod
@@ -312,9 +366,11 @@ class Session:
         info = m.inputs[index]
         see = _tensors.view_pairs if index in m.complex_inputs else _tensors.view
         try:
-            view, owner = see(value, info.dtype)
-        except (TypeError, ValueError) as e:
-            raise Error(f"input {info.name!r}: {e}") from e
+            view, owner = see(value, info.number)
+        except Error as e:
+            raise Error(f"input {info.name!r}: {e}", e.code) from e
+        except Exception as e:  # torch's, numpy's and whatever a class of the caller's raises
+            raise Error(f"input {info.name!r}: {_tensors.one_line(e)}") from e
         L.call("clave_session_bind_input", self._handle.pointer, m.name.encode(), index, C.byref(view))
         return owner
 

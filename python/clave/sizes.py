@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 import torch
 
-from clave import schema
+from clave import intervals, schema
 from clave.builder import Float, Int, MethodBuilder, Val
 from clave.errors import Code, Error, Unsupported
 from clave.naming import words
@@ -105,6 +105,7 @@ class Sizes:
         self.known: dict[Any, Val] = {}
         self.void: set[Any] = set()  # conditions that torch asserts by mistake
         self.pending: list[tuple[Val, Any]] = []  # sizes of inputs that are expressions
+        self._intervals: dict[int, tuple[Val, intervals.Interval]] = {}  # of computed values, by id
 
     def bind(self, symbol: sympy.Symbol) -> Val:
         """A new value that stands for the symbol, with the bounds that torch.export found for it."""
@@ -147,7 +148,27 @@ class Sizes:
     def scalar(self, kind: schema.ScalarKind, a: Int, b: Int | None = None, name: str = "") -> Val:
         out = self.builder.val("bool" if kind in _TO_BOOL else "int", name)
         self.builder.emit("IntScalar", kind=kind, a=a, b=b, out=out)
+        return self._bounded(out, kind, a, b)
+
+    def _bounded(self, out: Val, kind: schema.ScalarKind, a: Float, b: Float | None) -> Val:
+        """The value with the bounds that follow from its operands'. A negative lower bound is no size's."""
+        low, high = intervals.of(kind, self._interval(a), self._interval(b))
+        self._intervals[id(out)] = (out, (low, high))
+        if out.type == "int":
+            out.min, out.max = (int(low) if low is not None and low >= 0 else None), None if high is None else int(high)
+            if out.max is not None and out.max < 0:
+                out.max = None
         return out
+
+    def _interval(self, x: Float | None) -> intervals.Interval:
+        if not isinstance(x, Val):
+            return (x, x)
+        if id(x) in self._intervals and x.type != "int":
+            return self._intervals[id(x)][1]
+        if x.type == "bool":
+            return (0, 1)
+        known = self._intervals.get(id(x), (x, intervals.ANY))[1]
+        return (known[0] if x.min is None else x.min, known[1] if x.max is None else x.max)
 
     def _compare(self, kind: schema.ScalarKind, e: Any) -> Val:
         if not _has_real(e):
@@ -318,7 +339,7 @@ class Sizes:
     def _float_scalar(self, kind: schema.ScalarKind, a: Float, b: Float | None = None, type: str = "float") -> Val:
         out = self.builder.val(type)
         self.builder.emit("Scalar", kind=kind, a=a, b=b, out=out)
-        return out
+        return self._bounded(out, kind, a, b)
 
     # ---- arithmetic on sizes that are literals or values already
 

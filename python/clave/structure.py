@@ -9,9 +9,11 @@ pytree knows is kept by torch's own description of it.
 from __future__ import annotations
 
 import collections
+import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from clave.arguments import described
 from clave.errors import Error
 
 Spec = dict[str, Any]
@@ -103,7 +105,9 @@ def flatten(spec: Spec, value: Any, where: str, out: dict[int, Any]) -> None:
         return
     if kind == "constant":
         if not _is_same(value, spec["value"]):
-            raise Error(f"{where} is {value!r}, but the program was exported with {spec['value']!r}")
+            raise Error(
+                f"{where}: expected {spec['value']!r}, with which the program was exported, got {described(value)}"
+            )
         return
     items = _children(spec, value, where)
     for name, child, item in zip(_names(spec), spec["items"], items, strict=True):
@@ -122,7 +126,12 @@ def _children(spec: Spec, value: Any, where: str) -> list[Any]:
     kind, n = spec["type"], len(spec["items"])
     if kind in ("dict", "OrderedDict"):
         if not isinstance(value, collections.abc.Mapping) or set(value) != set(spec["keys"]):
-            raise Error(f"{where} should be a dict with the keys {', '.join(spec['keys'])}")
+            got = (
+                f"the keys {', '.join(map(str, value))}"
+                if isinstance(value, collections.abc.Mapping)
+                else described(value)
+            )
+            raise Error(f"{where}: expected a dict with the keys {', '.join(spec['keys'])}, got {got}")
         return [value[k] for k in spec["keys"]]
     if kind == "torch":
         from clave.private import pytree
@@ -131,7 +140,7 @@ def _children(spec: Spec, value: Any, where: str) -> list[Any]:
     else:
         items = list(value) if isinstance(value, tuple | list) else []
     if len(items) != n:
-        raise Error(f"{where} should be a {spec.get('name', kind)} of {n}")
+        raise Error(f"{where}: expected a {spec.get('name', kind)} of {n}, got {described(value)}")
     return items
 
 
@@ -148,6 +157,9 @@ def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dic
     for name, value in zip(parameters[len(positional["items"]) :], args[len(positional["items"]) :], strict=False):
         given[name] = value
     out: dict[int, Any] = {}
+    for name in given:
+        if name not in named and name not in parameters:
+            raise unknown_input(name, [*parameters, *(n for n in named if n not in parameters)])
     for i, spec in enumerate(positional["items"]):
         name = parameters[i] if i < len(parameters) else f"argument {i}"
         if i < len(args):
@@ -162,8 +174,15 @@ def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dic
         elif not constants_only(spec):
             raise Error(f"missing input {name!r}")
     excess = len(args) - max(len(positional["items"]), len(parameters))
-    if given or excess > 0:
-        raise Error(
-            f"unexpected input {next(iter(given))!r}" if given else f"{excess} more inputs than the program has"
-        )
+    if given:
+        raise Error(f"input {next(iter(given))!r}: expected once, got by position and by name")
+    if excess > 0:
+        raise Error(f"expected {len(args) - excess} inputs, got {len(args)}")
     return out
+
+
+def unknown_input(name: str, known: list[str]) -> Error:
+    """The error for a keyword that is no input, with the nearest that is one."""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return Error(f"expected the inputs {', '.join(map(repr, known)) or '(none)'}, got {name!r}{hint}")

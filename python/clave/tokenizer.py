@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes as C
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from clave import _library as L
+from clave import arguments
 
 Special = Literal["default", "match", "text"]
 TOKENIZER_SECTION = b"TOKN"  # of a .clv
@@ -22,12 +23,13 @@ class Tokenizer:
     """
 
     def __init__(self, source: str | os.PathLike[str] | bytes, pattern: str | None = None) -> None:
-        name = pattern.encode() if pattern else None
+        name = None if pattern is None else arguments.text("pattern", pattern, "the name of a pattern or None") or None
         options = C.byref(L.TokenizerOptions(C.sizeof(L.TokenizerOptions), name))
         if isinstance(source, bytes):
             args = ("clave_tokenizer_create", "clave_tokenizer_destroy", source, len(source), options)
         else:
-            args = ("clave_tokenizer_load", "clave_tokenizer_destroy", os.fsencode(source), options)
+            file = arguments.path("source", source, "a path or the bytes of a file")
+            args = ("clave_tokenizer_load", "clave_tokenizer_destroy", file, options)
         self._take(L.Handle(*args))
 
     @classmethod
@@ -47,6 +49,9 @@ class Tokenizer:
         self._take(L.Borrowed(pointer, owner))
         return self
 
+    def __repr__(self) -> str:
+        return f"<clave.Tokenizer {self.format}: {self.n_ids} ids, bos {self.bos}, eos {self.eos}>"
+
     def _take(self, handle: L.Handle | L.Borrowed) -> None:
         self._handle = handle
         info = L.TokenizerInfo()
@@ -59,7 +64,7 @@ class Tokenizer:
 
     def find(self, token: str) -> int | None:
         """The id of a token written as in the file."""
-        found = L.library().clave_tokenizer_find(self._handle.pointer, token.encode())
+        found = L.library().clave_tokenizer_find(self._handle.pointer, arguments.text("token", token))
         return found if found >= 0 else None
 
     def encode(
@@ -70,8 +75,12 @@ class Tokenizer:
         special: whether special tokens written in the text become their ids ("match") or are text like any other
         ("text"); "default" is what the format's own library does. Bytes that are not UTF-8 become U+FFFD.
         """
+        if not isinstance(text, str | bytes):
+            raise arguments.refused("text", "a str or bytes", text)
         data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-        options = L.EncodeOptions(C.sizeof(L.EncodeOptions), bos, eos, _SPECIAL.index(special))
+        which = _SPECIAL.index(arguments.choice("special", special, _SPECIAL))
+        around = arguments.flag("bos", bos), arguments.flag("eos", eos)
+        options = L.EncodeOptions(C.sizeof(L.EncodeOptions), *around, which)
         ids = L.Ids()
         L.call("clave_tokenizer_encode", self._handle.pointer, data, len(data), C.byref(options), C.byref(ids))
         found = ids.items[: ids.count]
@@ -80,15 +89,25 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
         """The text of ids. Error names an id that the tokenizer does not have."""
-        array, text, size = (C.c_uint32 * len(ids))(*ids), C.c_void_p(), C.c_size_t()
-        args = (self._handle.pointer, array, len(ids), skip_special, C.byref(text), C.byref(size))
+        found, skip = arguments.ids("ids", ids), arguments.flag("skip_special", skip_special)
+        array, text, size = (C.c_uint32 * len(found))(*found), C.c_void_p(), C.c_size_t()
+        args = (self._handle.pointer, array, len(found), skip, C.byref(text), C.byref(size))
         L.call("clave_tokenizer_decode", *args)
-        found = C.string_at(text, size.value)
+        decoded = C.string_at(text, size.value)
         L.library().clave_text_free(text)
-        return found.decode()
+        return decoded.decode()
 
     def stream(self, ids: Iterator[int] | Sequence[int], *, skip_special: bool = False) -> Iterator[str]:
         """The text piece by piece as the ids come, in whole characters; the last piece is what is left at the end."""
+        if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+            raise arguments.refused("ids", "integers, one after the other", ids)
+        try:
+            each = iter(ids)
+        except TypeError:  # a tensor or an array without dimensions
+            raise arguments.refused("ids", "integers, one after the other", ids) from None
+        return self._stream(each, arguments.flag("skip_special", skip_special))
+
+    def _stream(self, ids: Iterator[int], skip_special: bool) -> Iterator[str]:
         stream = L.Handle(
             "clave_text_stream_create",
             "clave_text_stream_destroy",
@@ -98,6 +117,7 @@ class Tokenizer:
         )
         text, size = C.c_void_p(), C.c_size_t()
         for i in ids:
+            i = arguments.integer("an id of ids", i, 0, 2**32 - 1)
             L.call("clave_text_stream_next", stream.pointer, i, C.byref(text), C.byref(size))
             yield C.string_at(text, size.value).decode()
         L.call("clave_text_stream_finish", stream.pointer, C.byref(text), C.byref(size))

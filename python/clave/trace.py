@@ -13,11 +13,13 @@ import torch
 from torch.export import ExportedProgram
 
 from clave import quantized
+from clave.arguments import described, refused
+from clave.arguments import path as file_name
 from clave.errors import Code, Error
 from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
-from clave.places import nodes_of, origin_of, users_line
+from clave.places import give_names, nodes_of, origin_of, users_line
 from clave.private import (
     OpOverload,
     OpOverloadPacket,
@@ -102,7 +104,8 @@ def checked(module: Any) -> torch.nn.Module:
     """The module. Error if it is nothing that torch.export takes."""
     if not isinstance(module, torch.nn.Module):
         raise Error(
-            f"clave.export takes a torch.nn.Module, an ExportedProgram or a .pt2 path, not {type(module).__name__}"
+            "module: expected a torch.nn.Module, an ExportedProgram, a .pt2 path or a dict of such, got "
+            + described(module)
         )
     if isinstance(module, torch.jit.ScriptModule):
         raise Error(
@@ -121,7 +124,7 @@ def checked(module: Any) -> torch.nn.Module:
 
 
 def load(path: str | os.PathLike[str]) -> ExportedProgram:
-    if not os.path.exists(path):
+    if not os.path.exists(os.fsdecode(file_name("module", path))):
         raise Error(f"{os.fspath(path)}: there is no such file", Code.IO)
     try:
         with quiet:
@@ -146,6 +149,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)
+    give_names(made.graph_module)
     return made
 
 
@@ -191,6 +195,12 @@ def written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
     """For the ops that the program calls of libraries that write them in torch's."""
     called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)
+
+
+def checked_table(own: Any) -> Mapping[Any, Any]:
+    if not isinstance(own, Mapping):
+        raise refused("decompositions", "a dict of functions by op", own)
+    return own
 
 
 def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from clave import _tensors
 from clave.errors import Code, Error
-from clave.places import Origins, nodes_of
+from clave.places import Origins, name_of, nodes_of
 from clave.private import pytree, schema_of
 from clave.program import Program
 from clave.session import Session
@@ -237,6 +237,7 @@ def _first_node(
     recorder = Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
     with torch.no_grad():
         recorder.run(*graph_inputs(reference.program, args, kwargs))
+    found = {name_of(n): recorder.found[n.name] for n in reference.graph.nodes if n.name in recorder.found}
     session = _Session(program, "cpu", fused=False, precision="strict")
     places = session.placement(name)
     last = {place.name: node for node, place in enumerate(places)}  # what a pass adds has its result's name
@@ -244,7 +245,7 @@ def _first_node(
     def compare(node: int, value: np.ndarray) -> None:
         if last[places[node].name] != node:
             return
-        want = recorder.found.get(places[node].name)
+        want = found.get(places[node].name)
         got = _tensors.to_torch(value)
         if isinstance(want, torch.Tensor):
             want = parts(want)
@@ -257,8 +258,8 @@ def _first_node(
     session.observe(compare)
     try:
         session.run(*args, method=name, **kwargs)
-    except _Found as found:
-        return str(found)
+    except _Found as e:
+        return str(e)
     return f"each of its nodes gives what torch's does, so one of the passes is wrong: {program.passes}"
 
 

@@ -205,3 +205,12 @@ def test_all_streams_closed(tool, program):
     line = f"cd {tool.folder} && CLAVE_DEVICE=cpu {tool.exe} convert {program} q.clv <&- >&- 2>&-"
     assert subprocess.run(["sh", "-c", line], check=False).returncode == 0
     assert tool.good("verify", "q.clv")
+
+
+def test_verify_says_that_nothing_was_compared(tool, root):
+    """--device alone runs nothing; with --run it does, and no note is left."""
+    model = root / "examples/mnist/mnist.clv"
+    alone = tool.run("verify", model, "--device", "cpu")
+    assert alone.returncode == 0 and "structure" in alone.stdout
+    assert alone.stderr.startswith("clave: note: only the structure was checked, nothing was compared")
+    assert tool.run("verify", model).stderr == "" == tool.run("verify", model, "--device", "cpu", "--run").stderr

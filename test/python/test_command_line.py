@@ -88,7 +88,7 @@ def test_a_module_by_name(models):
     args = "--args", "f32[batch,4],scale:2.5,shift:f32[2]"
     assert export(f"{models}:Net", *args, "--dynamic", "batch=2..9", "--verify") == 0
     program = clave.load("m.clv")
-    assert shape(program) == (None, 4)
+    assert shape(program) == ("batch", 4)
     session = clave.Session(program, "cpu")
     x, shift = torch.ones(9, 4), torch.ones(2)
     assert session(x, scale=2.5, shift=shift).shape == (9, 2)
@@ -106,9 +106,9 @@ def test_what_a_name_may_be(models, source):
 
 def test_what_makes_its_inputs_itself(models):
     assert export(f"{models}:with_inputs") == 0
-    assert shape(clave.load("m.clv")) == (None, 4)
+    assert shape(clave.load("m.clv")) == ("length", 4)
     assert export(f"{models}:holder.net", "--args", "f32[4]", "--dtype", "f16") == 0
-    assert clave.load("m.clv").methods["forward"].inputs[0].dtype == 1
+    assert clave.load("m.clv").methods["forward"].inputs[0].dtype == np.float16
 
 
 def test_quantised_weights(models, capsys):
@@ -168,7 +168,7 @@ def test_failures_are_one_line(tmp_path):
         (["{}:nothing"], 1, "module 'clave_test_models' has no attribute 'nothing'"),
         (["clave_no_such:Net"], 1, "clave_no_such:Net: ModuleNotFoundError"),
         (["no_such.py:Net"], 1, "no_such.py:Net: FileNotFoundError"),
-        (["{}:number"], 1, "clave.export takes a torch.nn.Module"),
+        (["{}:number"], 1, "module: expected a torch.nn.Module"),
         (["{}:Net", "--args", "f32[1,4],f32[3,4]", "--verify"], 1, "torch.export cannot capture Net"),
         (["{}:Net", "--args", "f32[b,4]"], 2, "size 'b' is not declared: --dynamic b=1..64, say"),
         (["{}:Net", "--args", "f33[4]"], 2, "'f33[4]': 'f33' is no type, expected one of f32"),

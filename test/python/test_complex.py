@@ -64,7 +64,7 @@ def test_other_dtypes_are_refused():
     session = clave.Session(clave.export(Fn(lambda x: x + 0).eval(), (random(5, dtype=torch.complex64),)), "cpu")
     wrong = random(5), random(5, 2).numpy(), np.zeros(5, np.clongdouble), random(5, dtype=torch.complex128)
     for x in wrong:
-        with pytest.raises(clave.Error, match=r"input 'args_0': dtype .*, expected complex64"):
+        with pytest.raises(clave.Error, match=r"input 'args_0': expected dtype complex64, got"):
             session(x)
     with pytest.raises(clave.Error, match=r"\(4, 2\)"):
         session(random(4, dtype=torch.complex64))

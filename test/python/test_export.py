@@ -132,8 +132,8 @@ def test_arguments_by_name_and_position():
     for args, kwargs, message in (
         ((x,), {"scale": scale}, "missing input 'y'"),
         ((x, y), {}, "missing input 'scale'"),
-        ((x, y), {"scale": scale, "other": x}, "unexpected input 'other'"),
-        ((x, y, scale, 5), {}, "1 more inputs than"),
+        ((x, y), {"scale": scale, "other": x}, "expected the inputs 'x', 'y', 'scale', got 'other'"),
+        ((x, y, scale, 5), {}, "expected 3 inputs, got 4"),
         (([x], y), {"scale": scale}, "'x'"),
     ):
         with pytest.raises(clave.Error, match=message):
@@ -146,7 +146,9 @@ def test_what_export_fixed_may_be_left_out_but_not_changed():
     session.run(x, x)
     session.run(x, x, None, True)
     session.run(x, x, flag=True)
-    with pytest.raises(clave.Error, match=r"scale is tensor.*exported with None"):
+    with pytest.raises(
+        clave.Error, match=r"scale: expected None, with which the program was exported, got a torch.Tensor"
+    ):
         session.run(x, x, torch.tensor(1.0))
 
 

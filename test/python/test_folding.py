@@ -43,7 +43,7 @@ def test_a_number_of_a_dynamic_size_is_no_constant():
 
 def test_large_results_of_small_constants_are_not_stored():
     program, ops = passes(lambda i: torch.arange(2000)[:, None] * torch.arange(2000) + i, (torch.tensor(1),))
-    assert sum(c.name.startswith("_folded") for c in program.schema.constants) == 1
+    assert sum(".folded" in c.name for c in program.schema.constants) == 1
     assert ops.count("Elementwise") == 2
 
 

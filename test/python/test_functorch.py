@@ -1,5 +1,5 @@
-"""Transforms of torch.func in a module's forward: exported where torch traces them, a clave.Error where it does not, and
-nothing of them is left open in the process."""
+"""Transforms of torch.func in a module's forward: exported where torch traces them, a clave.Error where it does not.
+Nothing of them is left open in the process."""
 
 import pytest
 import torch
@@ -31,6 +31,10 @@ def _of_stacked_weights(m, x):
 
 def _over(in_dims=0, out_dims=0, **more):
     return lambda m, x: vmap(lambda row: row * 2 + 1, in_dims=in_dims, out_dims=out_dims, **more)(x)
+
+
+def _both(a, b):
+    return a, b
 
 
 EXPORTED = {

@@ -185,5 +185,5 @@ def test_types_of_weights(name, more, kind, output, tolerance, tmp_path):
     blocks = {k: (t.name, len(a)) for k, (a, t) in written.tensors.items() if t.name not in ("F32", "F16", "BF16")}
     got = blocks_of(program)
     assert rows_of_formats(got) == rows_of_formats(blocks)
-    joined = {k.removeprefix("_folded_") for k in got if k not in blocks}
+    joined = {k.removesuffix(".folded") for k in got if k not in blocks}
     assert joined <= blocks.keys() and all(got[k] == blocks[k] for k in got.keys() & blocks.keys())

@@ -92,7 +92,7 @@ def test_dtypes(dtype):
         (X.astype(np.complex64), "'x'.*complex64"),
         (X[0], r"\(3\).*'x'"),
         (np.zeros((2, 4), np.float32), r"\(2, 4\).*'x'"),
-        (np.zeros((1,) * 9, np.float32), "rank 9"),
+        (np.zeros((1,) * 9, np.float32), "expected a tensor of rank 8 or less, got 9"),
         ("text", "'x'"),
     ],
     ids=["dtype", "complex", "rank", "size", "rank 9", "text"],
@@ -120,7 +120,7 @@ def test_empty_and_scalar_tensors():
 
 
 def test_methods_and_devices_are_named(program, session):
-    with pytest.raises(clave.Error, match="'other', the program has forward"):
+    with pytest.raises(clave.Error, match="method: expected forward, got 'other'"):
         session.run(X, method="other")
     with pytest.raises(clave.Error, match="nosuch"):
         clave.Session(program, "nosuch")
@@ -194,7 +194,7 @@ def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
 
 
 def test_a_device_says_whether_there_is_a_fallback(program):
-    with pytest.raises(clave.Error, match="when a Device is opened"):
+    with pytest.raises(clave.Error, match="fallback: expected it where the Device is opened"):
         clave.Session(program, clave.Device("cpu"), fallback=False)
 
 
@@ -231,9 +231,9 @@ def test_warm_up_is_wait_or_background(program):
     session = clave.Session(program, "cpu", fallback=True, warm_up="background")  # nothing to wait for
     np.testing.assert_array_equal(session.run(X)[0], X * 2)
     assert session.answered_by == "cpu"
-    with pytest.raises(clave.Error, match="precision is 'bold', not 'strict', 'fast' or None"):
+    with pytest.raises(clave.Error, match="precision: expected 'strict', 'fast' or None, got str 'bold'"):
         clave.Session(program, "cpu", precision="bold")
-    with pytest.raises(clave.Error, match="warm_up is 'soon', not 'wait' or 'background'"):
+    with pytest.raises(clave.Error, match="warm_up: expected 'wait' or 'background', got str 'soon'"):
         clave.Session(program, "cpu", warm_up="soon")
     with pytest.raises(clave.Error, match="the device was opened without fallback"):
         clave.Session(program, "opencl", fallback=False, warm_up="background")
@@ -254,13 +254,13 @@ def test_a_device_says_what_it_supports():
     ]
     assert all(p.supported and p.reason is None for p in alone)
     assert [p.where for p in device.supported(program, fused=True)].count("fused") == 1
-    with pytest.raises(clave.Error, match="no method 'prefill', the program has forward"):
+    with pytest.raises(clave.Error, match="method: expected forward, got 'prefill'"):
         device.supported(program, "prefill")
     session = clave.Session(program, device)
     assert session.placement() == device.supported(program, fused=True)
     session.run(np.ones((2, 3), "float32"))
     assert session.placement() == device.supported(program, fused=True)
-    with pytest.raises(clave.Error, match="no method 'prefill', the program has forward"):
+    with pytest.raises(clave.Error, match="method: expected forward, got 'prefill'"):
         session.placement("prefill")
 
 

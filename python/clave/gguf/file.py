@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.gguf.header import FORMATS, GGMLQuantizationType, Kind, Value, read_header
 
@@ -30,7 +31,7 @@ class File:
     """Error, with the file's name, where it is not what a GGUF file is, or a key not what it is asked for as."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fsdecode(path)
+        self.path = os.fsdecode(arguments.path("path", path))
         self._descriptor = self._open()
         self._state = self._state_now()
         self._data = self._mapped()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.gguf.file import File
 from clave.gguf.header import shown
@@ -36,7 +37,7 @@ class Given:
     """A tokenizer in place of a file's own: a file of any format that clave.Tokenizer reads, or a folder with one."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fsdecode(path)
+        self.path = os.fsdecode(arguments.path("tokenizer", path))
         self.tokenizer = Tokenizer(path)
         self.data = self._file().read_bytes()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave._extras import install_command
 from clave.conversation import integers
 from clave.errors import Code, Error
@@ -21,7 +22,7 @@ from clave.llm.limits import TooLong
 from clave.llm.options import CONTEXT, KV, check_options, export_model
 from clave.program import Program
 from clave.progress import Progress
-from clave.session import Device
+from clave.session import Device, open_device
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 _NAMES = {v: k for k, v in KV.items()}
@@ -64,14 +65,16 @@ class LLMExporter:
 
     def set_output_dir(self, path: str | os.PathLike[str]) -> LLMExporter:
         """Where `save` puts a file, and where weights lie meanwhile. It is made if it is not there."""
-        self._output = Path(path)
-        self._output.mkdir(parents=True, exist_ok=True)
+        self._output = Path(os.fsdecode(arguments.path("path", path)))
+        try:
+            self._output.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise Error(f"path: expected a folder, got {self._output}: {e.strerror}", Code.IO) from e
         return self
 
     def to_dtype(self, dtype: str) -> LLMExporter:
         """ "f32", "f16" or "bf16": what weights are converted to, and what the model computes in; else the folder's."""
-        if dtype not in DTYPES:
-            raise Error(f"dtype={dtype!r}, expected one of {', '.join(DTYPES)}")
+        arguments.choice("dtype", dtype, DTYPES)
         self._check_not_captured("to_dtype")
         self._dtype = dtype
         return self
@@ -89,7 +92,11 @@ class LLMExporter:
     def source_transform(self, transforms: Iterable[str | Callable[..., Any]]) -> LLMExporter:
         """Each is a form for `quantize`, or a function that changes the model, with its weights, or gives another."""
         self._check_not_captured("source_transform")
+        if isinstance(transforms, str | bytes) or not isinstance(transforms, Iterable):
+            raise arguments.refused("transforms", "a list of forms and functions", transforms)
         for t in transforms:
+            if not isinstance(t, str):
+                arguments.function("transforms", t, "a list of forms and functions")
             if isinstance(t, str):
                 self.quantize(t, self._embedding)
             else:
@@ -222,7 +229,7 @@ class LLMExporter:
 
     def pack(self, device: str | Device) -> LLMExporter:
         """Adds the weights as that device wants them: clave.Device.pack."""
-        opened = Device(device) if isinstance(device, str) else device
+        opened = open_device(device)
         with self._weights.spool.released():
             opened.pack(self.program)
         return self
@@ -243,7 +250,8 @@ class LLMExporter:
 
         Error, and no file, if clave.LLM does not load what was written.
         """
-        where = self._output / path if Path(path).parent == Path() else Path(path)
+        file = Path(os.fsdecode(arguments.path("path", path)))
+        where = self._output / file if file.parent == Path() else file
         program = self.program
         with Progress() as progress, progress.stage("writing"), self._weights.spool.released():
             program.save(where)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.llm import mxfp4
 
@@ -44,8 +45,9 @@ class Folder:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._check_folder(os.fspath(path))
+        given = os.fsdecode(arguments.path("source", path))
+        self.path = Path(given)
+        self._check_folder(given)
         config = self.json("config.json")
         if config is None:
             raise Error(f"{self.path}: has no config.json, which a model's folder has", Code.IO)

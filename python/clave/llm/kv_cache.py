@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave._extras import install_command
 from clave.errors import Code, Error
 from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
-from clave.llm.options import check_room
+from clave.llm.options import KV, check_options, check_room
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
@@ -80,6 +81,13 @@ def use_kv_cache(
     than the model has positions for, or its rope settled frequencies.
     Layers of Mamba's kind keep the states of convolutions and recurrences (`states`), of the types that they have.
     """
+    if dtype is not None and (not isinstance(dtype, torch.dtype) or dtype not in KV.values()):
+        got = dtype if isinstance(dtype, torch.dtype) else arguments.described(dtype)
+        raise Error(f"dtype: expected {', '.join(map(str, KV.values()))} or None, got {got}")
+    check_options(None, max_context, prompt_piece)
+    batch, all_logits = arguments.integer("batch", batch, 1, 2**31 - 1), arguments.flag("all_logits", all_logits)
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise arguments.refused("model", "a causal language model of transformers", model)
     model = _of_text(model.eval(), max_context)
     ways, before = _ways(model), attention_of(model.config)
     tokens = random_tokens(model.config, max_context)

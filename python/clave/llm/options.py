@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from clave import arguments
 from clave.errors import Code, Error
 from clave.exporter import export
 from clave.program import Program
@@ -17,12 +18,10 @@ KV = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "int8"
 
 def check_options(kv: str | None, max_context: int | None, prompt_piece: int) -> None:
     """Error for what is no cache."""
-    if kv is not None and kv not in KV:
-        raise Error(f"kv={kv!r}, expected one of {', '.join(KV)}")
-    if max_context is not None and not 2 <= max_context < 2**31:
-        raise Error(f"max_context={max_context}, expected 2 to {2**31 - 1}")
-    if not 1 <= prompt_piece < 2**31:
-        raise Error(f"prompt_piece={prompt_piece}, expected 1 to {2**31 - 1}")
+    arguments.choice("kv", kv, (*KV, None))
+    if max_context is not None:
+        arguments.integer("max_context", max_context, 2, 2**31 - 1)
+    arguments.integer("prompt_piece", prompt_piece, 1, 2**31 - 1)
 
 
 def check_room(max_context: int, needed: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from clave import schema
+from clave.arguments import described
 from clave.builder import Body, Float, Int, MethodBuilder, Slot, Val
 from clave.dtypes import index_of_torch
 from clave.errors import Error, Unsupported
@@ -92,12 +93,12 @@ def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
 def overload_of(op: Any) -> OpOverload:
     """The op that a user names. Error: it is none."""
     found = op
-    if isinstance(op, str):
+    if isinstance(op, str) and "\0" not in op:
         space, _, rest = op.partition("::")
         name, _, overload = rest.partition(".")
         found = getattr(getattr(getattr(torch.ops, space), name, None), overload or "default", None) if name else None
     if not isinstance(found, OpOverload):
-        raise Error(f"{op!r} is no op of torch: expected torch.ops.ns.op.overload, or its name as 'ns::op.overload'")
+        raise Error(f"op: expected torch.ops.ns.op.overload, or its name as 'ns::op.overload', got {described(op)}")
     return found
 
 

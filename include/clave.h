@@ -51,7 +51,8 @@ typedef enum clave_code {
   CLAVE_UNSUPPORTED = 2, /* right, but not something this build or device can do */
   CLAVE_NO_MEMORY = 3,
   CLAVE_DEVICE = 4, /* the device or its driver failed */
-  CLAVE_IO = 5
+  CLAVE_IO = 5,
+  CLAVE_CANCELLED = 6 /* by the caller: cancel, or an observer that gave false */
 } clave_code;
 
 CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */
@@ -291,7 +292,8 @@ typedef struct clave_session_options {
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* CLAVE_SELF_CHECK=off: do not compare kernels with the CPU backend when they
                      first run at sizes of a class. =strict: wrong results are an error */
-  bool (*cancel)(void *ctx); /* asked before ops, at the end, and by any thread between builds */
+  bool (*cancel)(void *ctx); /* asked before ops, at the end, and by any thread between builds; true
+                                ends the run with CLAVE_CANCELLED */
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */

@@ -192,6 +192,7 @@ def test_behind_a_run_that_was_cancelled(folder, device, name):
                 got.append(talk.next()[0])
             except Error as e:
                 assert "cancelled" in str(e)
+                assert isinstance(e, Cancelled)
                 cancelled += 1
         assert got == want
     assert cancelled > 10

@@ -32,10 +32,10 @@ __version__ = VERSION
 __all__ = [
     "LLM",
     "Answer",
+    "Cancelled",
     "Code",
     "Conversation",
     "Device",
-    "Cancelled",
     "Error",
     "Kernel",
     "Origin",

@@ -7,7 +7,7 @@ from _llm import CONTEXT_FULL, Device, Llm, Talk
 from torch import nn
 
 import clave
-from clave import Error, Tokenizer
+from clave import Cancelled, Error, Tokenizer
 from clave.ops import sdpa_with_kv_cache
 
 PROMPT = [5, 6, 7, 250, 9, 1, 1, 2]

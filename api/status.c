@@ -4,7 +4,7 @@
 #include "api/internal.h"
 
 _Static_assert(CLAVE_IO == (int)STATUS_IO && CLAVE_INVALID == (int)STATUS_INVALID &&
-                   CLAVE_DEVICE == (int)STATUS_DEVICE,
+                   CLAVE_DEVICE == (int)STATUS_DEVICE && CLAVE_CANCELLED == (int)STATUS_CANCELLED,
                "codes");
 _Static_assert(CLAVE_BOOL == (int)DTYPE_BOOL && CLAVE_F8_E5M2 == (int)DTYPE_F8_E5M2 &&
                    CLAVE_MAX_RANK == (int)MAX_RANK,

@@ -11,6 +11,7 @@
 #include "base/file_guard.h"
 #include "base/room.h"
 
+enum { LONG_PATH = 1600 };
 enum { COPIED_BYTES = 256 << 10 };
 
 /* What tells that a file was written to. */
@@ -25,7 +26,12 @@ clave_status file_error(const char *path, int error) {
   char buffer[128];
   const char *reason = strerror_r(error, buffer, sizeof buffer);
   char first = reason[0] >= 'A' && reason[0] <= 'Z' ? (char)(reason[0] + 32) : reason[0];
-  return status_new(STATUS_IO, "%s: %c%s", path, first, reason[0] ? reason + 1 : "");
+  const char *rest = reason[0] ? reason + 1 : "";
+  const size_t size = strlen(path);
+  if (size <= LONG_PATH) return status_new(STATUS_IO, "%s: %c%s", path, first, rest);
+  const int end = LONG_PATH / 2; /* a message has no room for all of it and the reason */
+  return status_new(STATUS_IO, "%.*s...%s: %c%s", end, path, path + size - (size_t)end, first,
+                    rest);
 }
 
 static int64_t modified_ns(const struct stat *s) {

@@ -17,7 +17,7 @@ enum { WRITE_BUFFER = 4 * 1024 };
 #else
 enum { WRITE_BUFFER = 64 * 1024 };
 #endif
-enum { LONGEST = PATH_MAX, LONGEST_NAME = PATH_MAX + 48 };
+enum { LONGEST = PATH_MAX };
 
 struct file_writer {
   int fd;      /* -1 when closed */
@@ -25,7 +25,9 @@ struct file_writer {
   size_t buffered;
   unsigned cuts;                /* file_guard_cuts() when it was made */
   char path[LONGEST];           /* where it will be (links resolved) */
-  char temporary[LONGEST_NAME]; /* empty when written directly */
+  size_t name;                  /* where its last part begins */
+  int folder;                   /* that it lies in; -1: written directly */
+  char temporary[NAME_MAX + 1]; /* in that folder; empty when written directly */
   uint8_t buffer[WRITE_BUFFER];
 };
 
@@ -39,11 +41,45 @@ static clave_status resolve_target(const char *path, char target[LONGEST]) {
   return NULL;
 }
 
+/* Where the path's last part begins. */
+static size_t name_at(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* The folder that the path lies in, which it and the temporary file are named from: a path may be
+ * as long as paths can be. */
+static int open_folder(const char *path, size_t name) {
+  char folder[LONGEST];
+  if (!name) return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  memcpy(folder, path, name);
+  folder[name] = '\0';
+  return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Its name with an ending; of a long one as many whole characters as leave room for that. */
+static void name_temporary(file_writer *w, int attempt) {
+  const char *name = w->path + w->name;
+  char ending[40];
+  const int size = snprintf(ending, sizeof ending, ".%ld.%d.tmp", (long)getpid(), attempt);
+  size_t n = strlen(name), most = NAME_MAX - (size_t)size;
+  if (n > most) {
+    n = most;
+    while (n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80) n--;
+  }
+  memcpy(w->temporary, name, n);
+  memcpy(w->temporary + n, ending, (size_t)size + 1);
+}
+
 static clave_status open_temporary(file_writer *w) {
   int error = EEXIST;
+  w->name = name_at(w->path);
+  if (strlen(w->path + w->name) > NAME_MAX) return file_error(w->path, ENAMETOOLONG);
+  w->folder = open_folder(w->path, w->name);
+  if (w->folder < 0) return file_error(w->path, errno);
   for (int i = 0; i < 1000 && error == EEXIST; i++) {
-    (void)snprintf(w->temporary, LONGEST_NAME, "%s.%ld.%d.tmp", w->path, (long)getpid(), i);
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    name_temporary(w, i);
+    w->fd = openat(w->folder, w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd >= 0) return NULL;
     error = errno;
   }
@@ -64,7 +100,7 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   *out = NULL;
   file_writer *w = room_take(sizeof *w);
   if (!w) return status_no_memory();
-  w->fd = -1;
+  w->fd = w->folder = -1;
   w->cuts = file_guard_cuts();
   clave_status st = open_writer(w, path);
   if (st) {
@@ -139,7 +175,8 @@ clave_status file_writer_commit(file_writer *w) {
   w->fd = -1;
   if (close(fd) != 0) return file_error(w->path, errno);
   if (w->temporary[0]) {
-    if (rename(w->temporary, w->path) != 0) return file_error(w->path, errno);
+    if (renameat(w->folder, w->temporary, w->folder, w->path + w->name) != 0)
+      return file_error(w->path, errno);
     w->temporary[0] = '\0';
   }
   return NULL;
@@ -148,6 +185,7 @@ clave_status file_writer_commit(file_writer *w) {
 void file_writer_destroy(file_writer *w) {
   if (!w) return;
   if (w->fd >= 0) (void)close(w->fd);
-  if (w->temporary[0]) (void)unlink(w->temporary);
+  if (w->temporary[0]) (void)unlinkat(w->folder, w->temporary, 0);
+  if (w->folder >= 0) (void)close(w->folder);
   room_give(w);
 }

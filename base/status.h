@@ -12,7 +12,8 @@ typedef enum status_code {
   STATUS_UNSUPPORTED = 2, /* right, but not something this build or device can do */
   STATUS_NO_MEMORY = 3,
   STATUS_DEVICE = 4, /* the device or its driver failed */
-  STATUS_IO = 5
+  STATUS_IO = 5,
+  STATUS_CANCELLED = 6 /* the caller asked for it: nothing is wrong */
 } status_code;
 
 typedef struct clave_error *clave_status; /* same type as in the public header */
@@ -45,6 +46,7 @@ void status_free(clave_status st);                        /* takes NULL and the 
 
 #define INVALID(...) status_new(STATUS_INVALID, __VA_ARGS__)
 #define UNSUPPORTED(...) status_new(STATUS_UNSUPPORTED, __VA_ARGS__)
+#define CANCELLED(...) status_new(STATUS_CANCELLED, __VA_ARGS__)
 
 /* Returns the status of `expr` to the caller unless it is good. */
 #define TRY(expr)                        \

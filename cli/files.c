@@ -63,14 +63,12 @@ static int write_to(const char *path, const char *file, int flags, const page *c
 }
 
 static int replace_file(const char *path, const page *content) {
-  page temporary = {0};
-  text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
-  if (temporary.failed) return fail_memory();
-  int result = write_to(path, temporary.data, O_CREAT | O_EXCL, content);
-  if (!result && rename(temporary.data, path)) result = fail("%s: %s", path, strerror(errno));
-  if (result) (void)unlink(temporary.data);
-  text_free(&temporary);
-  return result;
+  file_writer *w;
+  clave_status st = file_writer_create(path, &w);
+  if (!st) st = file_writer_append(w, content->data, content->size);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  return st ? fail_status(st) : EXIT_GOOD;
 }
 
 /* What a path lies in; owned by the caller. */

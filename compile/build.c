@@ -68,7 +68,7 @@ static clave_status failed(const build *b, int code, const char *source) {
 }
 
 static bool is_cancelled(const build *b) { return b->o->cancel && b->o->cancel(b->o->ctx); }
-static clave_status cancelled(void) { return status_new(STATUS_IO, "interrupted"); }
+static clave_status cancelled(void) { return CANCELLED("interrupted"); }
 
 /* ---------------------------------------------------------------- running it */
 

@@ -51,7 +51,8 @@ typedef enum clave_code {
   CLAVE_UNSUPPORTED = 2, /* right, but not something this build or device can do */
   CLAVE_NO_MEMORY = 3,
   CLAVE_DEVICE = 4, /* the device or its driver failed */
-  CLAVE_IO = 5
+  CLAVE_IO = 5,
+  CLAVE_CANCELLED = 6 /* by the caller: cancel, or an observer that gave false */
 } clave_code;
 
 CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */
@@ -156,13 +157,12 @@ typedef struct clave_program_options {
   const char *consts; /* safetensors of a .json program; NULL: consts.safetensors beside it */
 } clave_program_options;
 
-/* Reads a .clv or a .json program and verifies it whole. The file stays mapped: do not change it
- * meanwhile. */
+/* Reads a .clv or a .json program and verifies it whole. The file stays mapped: where it is changed
+ * in place or cut short meanwhile, sessions and runs fail (CLAVE_IO). See clave_host.h: SIGBUS. */
 CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
                                           clave_program **out) CLAVE_CHECK;
-/* From the FlatBuffers form and the constants in slot order (contiguous; borrowed: they outlive the
- * program and do not change meanwhile, but see clave_program_own_constants in clave_host.h). They
- * are not read: their hash is computed where the program is saved. */
+/* From the FlatBuffers form and the constants in slot order: contiguous, borrowed, unchanged while
+ * the program lives (but see clave_program_own_constants). They are hashed where it is saved. */
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
@@ -314,10 +314,8 @@ CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *me
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
 /* Runs write the result to `data`, likewise; NULL: to the session's own memory. More than `size`
- * bytes fail the run. Results are those of the inputs as they were before the run, wherever both
- * are: inputs may share memory, and an output may lie in that of inputs, in whole or in part. It is
- * an error if it lies in another output's, or in a constant's.
- * Both in memory of an OpenCL device: clave_opencl.h. */
+ * bytes fail the run. Results are those of the inputs as they were: inputs may share memory, and
+ * outputs lie on inputs, but not on other outputs or constants. In a device's: clave_opencl.h. */
 CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;

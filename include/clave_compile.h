@@ -52,7 +52,7 @@ typedef struct clave_compile_options {
   const char *sbom;          /* a file that gets what went in, as a CycloneDX 1.5 document, when all
                                 else is there; NULL: none */
   bool (*cancel)(void *ctx); /* asked while files are compiled, where a signal comes too; true ends
-                                it, with nothing left behind; may be NULL */
+                                it with CLAVE_CANCELLED, and nothing is left; may be NULL */
   const char *target;        /* "c": the CPU; "opencl": OpenCL devices, as CLAVE_DEVICE chooses when
                                 it runs; NULL: "c" */
   bool all_methods;          /* chosen when it runs; method is NULL */

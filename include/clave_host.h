@@ -1,7 +1,16 @@
 #ifndef CLAVE_HOST_H
 #define CLAVE_HOST_H
 /* For applications and other engines that bring files, weights, profilers and memory of their own:
- * constants by name, the time that each node took, inputs and outputs in dma-bufs. */
+ * constants by name, the time that each node took, inputs and outputs in dma-bufs.
+ *
+ * SIGBUS. Reading a mapped file that another process cut short raises this signal. While a file is
+ * mapped (from 256 KB on; smaller ones are copied) the library has a handler: in its own mappings
+ * it puts zeros in the place of what is gone, and what reads them (clave_program_load, sessions and
+ * their runs, clave_program_save, ...) is CLAVE_IO, with the file's name, now and later. All other
+ * faults go to the handler that the process had, or set since, which may hand on what it gets. The
+ * library takes the signal again in each run, and gives it back with the last mapping. Threads do
+ * not block it. Where a host reads constants or tensors itself (clave_program_constant,
+ * clave_tensors_get), clave_program_check_hashes tells whether they are what they were. */
 #include "clave.h"
 
 #ifdef __cplusplus

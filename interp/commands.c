@@ -122,7 +122,7 @@ static clave_status observe_result(session *s, const bound_tensor *t, int b, uin
   value.t.is_narrow = false;
   if (!st && t->t.is_narrow) widen_bf16(host, n);
   if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
-    st = INVALID("stopped by the observer");
+    st = CANCELLED("stopped by the observer");
   if (!st && edited && t->t.is_narrow) round_to_bf16(host, n);
   if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
   free(host);
@@ -220,7 +220,7 @@ clave_status run_commands(const running *r, range commands) {
   const schedule *p = r->b->p;
   r->s->random.run++;
   for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
-    if (is_cancelled(o)) return INVALID("cancelled");
+    if (is_cancelled(o)) return CANCELLED("cancelled");
     if (i >= commands.end) return NULL;
     bool ran = false;
     if (p->commands[i].joined)
@@ -264,7 +264,7 @@ static clave_status build_kernels(session *s) {
     if (!vt->build_all) continue;
     progress_relay r = {.options = &s->options};
     TRY(vt->build_all(s->streams[b], relay_progress, &r));
-    if (r.is_cancelled) return INVALID("cancelled");
+    if (r.is_cancelled) return CANCELLED("cancelled");
   }
   return NULL;
 }
@@ -283,7 +283,7 @@ static clave_status prepare_commands(const running *r) {
     if (!c->recorded) continue;
     if (is_cancelled(&r->s->options)) {
       status_free(first);
-      return INVALID("cancelled");
+      return CANCELLED("cancelled");
     }
     clave_status st = NULL;
     if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);

@@ -55,6 +55,7 @@ Error code_of(clave_code code) {
     case CLAVE_IO:
       return Error::AccessFailed;
     case CLAVE_DEVICE:
+    case CLAVE_CANCELLED:
       break;
   }
   return Error::Internal;

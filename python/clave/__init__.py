@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clave.errors import Code, Error, Origin, UnsupportedOp
+from clave.errors import Cancelled, Code, Error, Origin, UnsupportedOp
 from clave.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __version__ = VERSION
 __all__ = [
     "LLM",
     "Answer",
+    "Cancelled",
     "Code",
     "Conversation",
     "Device",

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clave.errors import Code, Error
+from clave.errors import Cancelled, Code, Error
 from clave.version import VERSION
 
 MAX_RANK = 8
@@ -484,7 +484,7 @@ def call(name: str, *args: Any) -> None:
         return
     message, code = lib.clave_status_message(status).decode(errors="replace"), Code(lib.clave_status_code(status))
     lib.clave_status_free(status)
-    raise Error(message, code)
+    raise (Cancelled if code == Code.CANCELLED else Error)(message, code)
 
 
 class Handle:

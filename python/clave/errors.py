@@ -16,6 +16,7 @@ class Code(IntEnum):
     NO_MEMORY = 3
     DEVICE = 4
     IO = 5
+    CANCELLED = 6
 
 
 class Error(RuntimeError):
@@ -24,6 +25,13 @@ class Error(RuntimeError):
     def __init__(self, message: str, code: Code = Code.INVALID) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Cancelled(Error):
+    """A run ended because its caller asked for that; `.code` is CANCELLED."""
+
+    def __init__(self, message: str, code: Code = Code.CANCELLED) -> None:
+        super().__init__(message, code)
 
 
 @dataclass(frozen=True)

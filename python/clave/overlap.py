@@ -54,7 +54,11 @@ def _share(a: np.ndarray, b: np.ndarray) -> bool:
 def _overlaps_itself(x: np.ndarray) -> bool:
     """Whether two elements share a byte."""
     reach, sizes = x.itemsize, sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
-    if all([stride >= reach and (reach := reach + stride * (n - 1)) for stride, n in sizes]):
+    is_apart = True
+    for stride, n in sizes:
+        is_apart = is_apart and stride >= reach
+        reach += stride * (n - 1)
+    if is_apart:
         return False
     if x.size > _ELEMENTS:
         return True

@@ -240,8 +240,8 @@ class Program:
             raise
 
     def check_unchanged(self) -> None:
-        """Error if a weight that the program shares with a module was changed after the export (docs/export.md says what
-        is noticed), or if what `must_hold` does not hold."""
+        """Error if a weight that the program shares with a module was changed after the export (docs/export.md says
+        what is noticed), or if what `must_hold` does not hold."""
         for check in (*self._holds, *(t.check for t in self._taken)):
             check()
 

@@ -329,7 +329,7 @@ static void test_synchronised(void **state) {
     cancels = runs[i].is_cancelled;
     clave_status st = clave_session_run(s, NULL);
     if (cancels)
-      expect_status(st, CLAVE_INVALID, "cancelled");
+      expect_status(st, CLAVE_CANCELLED, "cancelled");
     else if (kernel.fail_at)
       expect_status(st, CLAVE_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
     else

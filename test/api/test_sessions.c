@@ -173,6 +173,7 @@ static bool cancel_after(void *left) { return (*(int *)left)-- == 0; }
 
 static void expect_cancelled(clave_status st) {
   assert_non_null(st);
+  assert_int_equal(clave_status_code(st), CLAVE_CANCELLED);
   assert_non_null(strstr(clave_status_message(st), "cancelled"));
   clave_status_free(st);
 }

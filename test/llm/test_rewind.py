@@ -7,7 +7,7 @@ from _llm import CONTEXT_FULL, Device, Llm, Talk
 from torch import nn
 
 import clave
-from clave import Error, Tokenizer
+from clave import Cancelled, Error, Tokenizer
 from clave.ops import sdpa_with_kv_cache
 
 PROMPT = [5, 6, 7, 250, 9, 1, 1, 2]
@@ -192,6 +192,7 @@ def test_behind_a_run_that_was_cancelled(folder, device, name):
                 got.append(talk.next()[0])
             except Error as e:
                 assert "cancelled" in str(e)
+                assert isinstance(e, Cancelled)
                 cancelled += 1
         assert got == want
     assert cancelled > 10

@@ -1,4 +1,4 @@
-"""Weights that change after the export: results of those that were exported, or an error that names one. Never a mix."""
+"""Weights that change after the export: results of those that were exported, or an error by name. Never a mix."""
 
 import gc
 
@@ -102,7 +102,7 @@ def test_changes_before_a_session_or_a_file(name, tmp_path):
             lambda: program.save(tmp_path / "m.clv"),
             lambda: clave.Device("cpu").pack(program),
         ):
-            with pytest.raises(clave.Error, match="was changed after clave.export took it"):
+            with pytest.raises(clave.Error, match=r"was changed after clave\.export took it"):
                 use()
         assert not list(tmp_path.iterdir())
         return
@@ -157,7 +157,7 @@ def test_programs_of_programs():
     first = clave.Session(made, "cpu")
     load(net)
     close(first(IDS), want)
-    with pytest.raises(clave.Error, match="was changed after clave.export took it"):
+    with pytest.raises(clave.Error, match=r"was changed after clave\.export took it"):
         clave.Session(program, "cpu")
     net, program, want = exported(passes=())
     first = clave.Session(program, "cpu")

@@ -263,6 +263,6 @@ def test_a_run_can_be_cancelled(device, step):
     s._handle = L.Handle(
         "clave_session_create", "clave_session_destroy", *pointers, ctypes.byref(options), keep=(*owners, cancel)
     )
-    with pytest.raises(clave.Error, match="cancelled"):
+    with pytest.raises(clave.Cancelled, match="cancelled"):
         s.run(*args)
     assert asked == 101

@@ -14,6 +14,7 @@ from clave import _library as L
 from clave import _tensors
 
 DEVICES = ("cpu", "opencl")
+BIND_OUTPUT = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Reads(nn.Module):
@@ -177,10 +178,7 @@ def bind(session, memory, at, n, index, output):
     address = memory.ctypes.data + at * 4
     if output:
         library.clave_session_bind_output.restype = ctypes.c_void_p
-        library.clave_session_bind_output.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32) + (
-            ctypes.c_void_p,
-            ctypes.c_size_t,
-        )
+        library.clave_session_bind_output.argtypes = BIND_OUTPUT
         L.call("clave_session_bind_output", session._handle.pointer, b"forward", index, address, n * 4)
         return
     view, _ = _tensors.of_numpy(memory[at : at + n])
@@ -235,7 +233,7 @@ def test_results_over_results_and_constants_are_refused():
     session = clave.Session(clave.export(net, (torch.ones(16), torch.ones(16))), "cpu")
     memory = aligned(64)
     bind(session, memory, 0, 16, 0, True)
-    with pytest.raises(clave.Error, match="outputs 0 .* and 1 .* overlap"):
+    with pytest.raises(clave.Error, match=r"outputs 0 .* and 1 .* overlap"):
         bind(session, memory, 15, 16, 1, True)
     found = L.Tensor()
     L.call("clave_program_constant", session.program.handle.pointer, 0, ctypes.byref(found))

@@ -35,6 +35,9 @@ ROPES = {
         "longrope", original_max_position_embeddings=24, long_factor=[2.0, 4.0, 6.0, 8.0], short_factor=[1.0] * 4
     ),
 }
+PHIMOE = {
+    "rope_parameters": ROPES["phi3"]["rope_parameters"] | {"short_mscale": 1.1, "long_mscale": 1.3},
+}
 MORE = {  # (class, configuration): what the families of _folders.py have none of
     "llama4": ("Llama4Text", {"attention_chunk_size": 16, "attn_temperature_tuning": True, "floor_scale": 10}),
     "doge": ("Doge", {"keep_window_size": 24}),
@@ -49,6 +52,7 @@ MORE = {  # (class, configuration): what the families of _folders.py have none o
     "mpt": ("Mpt", {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 48}),
     "xglm": ("XGLM", {"d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 48}),
     "biogpt": ("BioGpt", {}),
+    "phimoe": ("Phimoe", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None} | PHIMOE),
     "ctrl": ("CTRL", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 48, "dff": 48}),
     "recurrent_gemma": ("RecurrentGemma", {"attention_window_size": 16, "num_hidden_layers": 3, "lru_width": 32}),
 }

@@ -155,8 +155,7 @@ def _choose(model: Any, ways: list[Any], tokens: torch.Tensor, max_context: int)
     reasons: list[str] = []
     set_attention(model, ways[0].original)
     want = _own_logits(model, tokens)
-    with limits.small_windows(model, tokens.shape[1]) as crossed:
-        of_small = _own_logits(model, tokens) if crossed else None
+    of_small = _logits_of_small_windows(model, tokens)
     for way in ways:
         try:
             if of_small is not None:
@@ -201,6 +200,15 @@ def _pieces(length: int) -> Iterator[tuple[int, int]]:
     """The first half, a single token, the rest."""
     cuts = sorted({0, (length + 1) // 2, min((length + 1) // 2 + 1, length), length})
     yield from pairwise(cuts)
+
+
+def _logits_of_small_windows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
+    """None where the tokens cross all windows as they are, or the model takes no smaller ones."""
+    with limits.small_windows(model, tokens.shape[1]) as crossed:
+        try:
+            return _own_logits(model, tokens) if crossed else None
+        except Error:
+            return None
 
 
 def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_context: int) -> list[Layer]:

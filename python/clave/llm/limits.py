@@ -6,6 +6,7 @@ decides anew in each call must come out the same in all of them: it is settled h
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,9 +77,18 @@ def _settle_rope(module: Any, key: str | None, name: str, kind: str, max_context
             raise TooLong(kind, reason, most, max_context)
         if not long_factors:
             raise TooLong(kind, reason, most, max_context, ", or long_factors (--long-factors)")
-        frequencies, _ = _frequencies_of(module, key, name)(module.config, None, seq_len=most + 1, layer_type=key)
+        frequencies = _long_frequencies(module, key, most)
     setattr(module, f"{prefix}inv_freq", torch.nn.Buffer(frequencies, persistent=False))
+    if key is None and "short_mscale" in (said := module.config.rope_parameters):
+        _settle_magnitude(module, frequencies, said["long_mscale" if max_context > most else "short_mscale"])
     module.rope_type = _Settled(name) if key is None else module.rope_type | {key: _Settled(name)}
+
+
+def _settle_magnitude(module: Any, frequencies: torch.Tensor, magnitude: float) -> None:
+    """PhiMoE's module computes its frequencies in each call, and multiplies by a number that goes with the length."""
+    module.config = copy.copy(module.config)
+    module.config.rope_parameters = module.config.rope_parameters | {"rope_type": "default"}
+    module.rope_init_fn = lambda config, *_, **__: (frequencies, magnitude)
 
 
 def _original(module: Any, key: str | None) -> int:
@@ -87,10 +97,10 @@ def _original(module: Any, key: str | None) -> int:
     return int((said if key is None else said[key])["original_max_position_embeddings"])
 
 
-def _frequencies_of(module: Any, key: str | None, name: str) -> Callable[..., Any]:
+def _long_frequencies(module: Any, key: str | None, most: int) -> torch.Tensor:
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    found: Callable[..., Any] = ROPE_INIT_FUNCTIONS[name]
+    found: torch.Tensor = ROPE_INIT_FUNCTIONS["longrope"](module.config, None, seq_len=most + 1, layer_type=key)[0]
     return found
 
 

@@ -349,3 +349,14 @@ def test_verbose_prompts(clave):
     p = clave("--chat", "-p", "b", "-n", 1, "--verbose-prompt")
     tokens = [json.loads(line) for line in p.stderr.decode().splitlines() if line.startswith("{")]
     assert "".join(t["text"] for t in tokens) == "[ub][a"
+
+
+def test_greeting(build, folder):
+    """On a terminal the model's name, and where help is; nothing of it where messages come from elsewhere."""
+    chat = Chat(build, folder, "-n", 1)
+    assert "m. Write a message; /help lists commands, Ctrl-D ends the chat.\r\n" in chat.seen[: chat.seen.index("> ")]
+    chat.ask("hi")
+    chat.close()
+    command = [build / "clave", "generate", "m.clv", "--chat", "--device", "cpu", "-n", "1"]
+    p = subprocess.run(command, cwd=folder, input=b"hi", capture_output=True, timeout=60, check=True)
+    assert b"Write a message" not in p.stdout + p.stderr

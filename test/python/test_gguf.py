@@ -187,3 +187,15 @@ def test_types_of_weights(name, more, kind, output, tolerance, tmp_path):
     assert rows_of_formats(got) == rows_of_formats(blocks)
     joined = {k.removesuffix(".folded") for k in got if k not in blocks}
     assert joined <= blocks.keys() and all(got[k] == blocks[k] for k in got.keys() & blocks.keys())
+
+
+def test_origin(tmp_path):
+    """Name, architecture and licence, where they are texts; clave inspect shows them."""
+    written = Written("llama")
+    assert "license" not in clave.from_gguf(written.write(tmp_path / "a.gguf")).metadata["llm"]
+    written.keys |= {"general.name": ("N", "string"), "general.license": ("mit", "string")}
+    said = clave.from_gguf(written.write(tmp_path / "b.gguf")).metadata["llm"]
+    assert said["license"] == "mit" and said["source"] == {"name": "N", "architecture": "llama"}
+    written.keys |= {"general.name": (5, "uint32"), "general.license": (True, "bool")}
+    said = clave.from_gguf(written.write(tmp_path / "c.gguf")).metadata["llm"]
+    assert "license" not in said and said["source"] == {"architecture": "llama"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from clave.errors import Error
 from clave.gguf.architectures import read_numbers
@@ -45,10 +46,24 @@ def from_gguf(
     model.make_caches(file, KV[kv], prompt_piece)
     program = _exported(model, weights)
     program.set_tokenizer(given.data if given else own)
-    program.metadata = {"llm": {"max_context": context, **said}}
+    program.metadata = {"llm": {"max_context": context, **said, **_origin(file)}}
     program.must_hold(file.check_unchanged)
     program.check_unchanged()
     return program
+
+
+def _origin(file: File) -> dict[str, Any]:
+    """Licence, name and architecture, as far as the file says them in texts."""
+    source = {"name": _said(file, "general.name"), "architecture": _said(file, "general.architecture")}
+    found = {"license": _said(file, "general.license"), "source": {k: v for k, v in source.items() if v}}
+    return {k: v for k, v in found.items() if v}
+
+
+def _said(file: File, key: str) -> Any:
+    try:
+        return file.text(key, None)
+    except Error:  # of another kind: nobody needs it to run the model
+        return None
 
 
 def _exported(model: Decoder, weights: Weights) -> Program:

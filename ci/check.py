@@ -167,7 +167,7 @@ PARTS = [
     ("soak", long.soak, "short", []),
     ("fuzz corpora", fuzz_corpora, "short", ["planted faults"]),
     ("data races", replays.data_races, "all", []),
-    ("aarch64", replays.aarch64, "all", []),
+    ("other processors", replays.processors, "all", []),
     ("op cases everywhere", replays.replay_everywhere, "all", []),
     ("whole conformance", long.conformance_whole, "all", []),
     ("model families", long.families, "all", []),

@@ -13,7 +13,6 @@ import variants
 from runner import PYTEST, ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
-AARCH64_BUILD = "build/aarch64-linux-gnu"
 OCLGRIND = (str(ROOT / "ci/oclgrind"),)
 FEW_AND_MANY = (5, 12)  # rows of products: of tiles as high as a GPU's work-item takes, and of more
 PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
@@ -170,19 +169,26 @@ def replay_everywhere(r):
     r.run_all(jobs, timeout=4000)
 
 
-def aarch64(r):
-    """On another processor, which qemu emulates: the C tests that need no device and start no processes, and the op
-    cases; with all extensions (dot products and matrices of bytes, BF16) and with none."""
-    r.run(["ci/aarch64", "build", "tests"], name="ci/aarch64 build tests", timeout=1800)
+# Models of each processor that qemu emulates: those of aarch64 with all extensions (dot products and matrices of bytes,
+# BF16) and with none.
+PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("max",)}
+
+
+def processors(r):
+    """On other processors, which qemu emulates: the C tests that need no device and start no processes, and the op
+    cases on the CPU backend."""
     needs_more = ("/api/", "test_opencl", "test_process", "test_arguments")
-    tests = [t for t in tests_in(AARCH64_BUILD) if not any(name in t for name in needs_more)]
     jobs = []
-    for cpu in ("max", "cortex-a57"):
-        cases = replay_job(r, "cpu", build=AARCH64_BUILD)
-        of_cpu = tests if cpu == "max" else [t for t in tests if "/backend/" in t]
-        commands = [cases.command, *([t] for t in of_cpu)]
-        jobs += [Job(["ci/aarch64", *c], {"CPU": cpu, "CLAVE_DEVICE": "cpu"}, cpu) for c in commands]
-    r.run_all(jobs, timeout=1800)
+    for processor, models in PROCESSORS.items():
+        build = f"build/{processor}"
+        r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
+        tests = [t for t in tests_in(build) if not any(name in t for name in needs_more)]
+        for cpu in models:
+            of_cpu = tests if cpu == "max" else [t for t in tests if "/backend/" in t]
+            commands = [replay_job(r, "cpu", build=build).command, *([t] for t in of_cpu)]
+            env = {"CPU": cpu, "CLAVE_DEVICE": "cpu"}
+            jobs += [Job(["ci/cross", processor, "run", *c], env, f"{processor} {cpu}") for c in commands]
+    r.run_all(jobs, timeout=3600)
 
 
 def data_races(r):

@@ -44,7 +44,7 @@ static void test_parts(void **state) {
 static void test_order(void **state) {
   static const int64_t expected[] = {4, 5, 6, 9, 8, 7, 3, 2, 1, 0};
   taking t;
-  int64_t at = 1, item;
+  int64_t at = 1, item = -1;
   (void)state;
   begin_taking(&t, 10, 3);
   for (int i = 0; i < 10; i++) {
@@ -59,7 +59,7 @@ static void test_order(void **state) {
 /* Two who take by turns meet within the range of one. */
 static void test_turns(void **state) {
   taking t;
-  int64_t at[2] = {0, 1}, item;
+  int64_t at[2] = {0, 1}, item = -1;
   (void)state;
   begin_taking(&t, 7, 2);
   for (int i = 0; i < 2; i++) { /* 4 and 5 by their owner; 6 and 3 by the other */

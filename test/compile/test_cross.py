@@ -54,7 +54,7 @@ PROCESSORS = {
 def processor_named(name: str) -> Processor:
     missing = PROCESSORS[name].missing()
     if missing:
-        pytest.skip(f"no cross compiler or emulator here: {missing[0]} (ci/deps cross)")
+        pytest.skip(f"no cross compiler or emulator here: {missing[0]} (ci/deps check)")
     return PROCESSORS[name]
 
 

@@ -48,7 +48,7 @@ def test_it_runs(firmware):
     assert digit == "7"
     sizes = subprocess.run(["arm-none-eabi-size", firmware[0] / "firmware.elf"], capture_output=True, text=True).stdout
     data, bss = map(int, sizes.splitlines()[1].split()[1:3])
-    assert 1000 < int(stack) and data + bss + int(stack) <= 100 << 10
+    assert int(stack) > 1000 and data + bss + int(stack) <= 100 << 10
 
 
 def test_nothing_needs_an_operating_system(firmware):

@@ -205,7 +205,7 @@ def test_from_python(folder):
 LAYOUTS = {
     "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
-    "cpu 4 x86-64": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
+    "cpu 4 portable": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
     "opencl 4 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
 }
 # Those of fast precision where the processor multiplies pairs of BF16.

@@ -29,6 +29,35 @@ void environment_set(const char *name, const char *value) {
   (void)(value ? setenv(name, value, 1) : unsetenv(name));
 }
 
+/* True if one of the folders, separated by colons, has the program. */
+static bool path_has(const char *folders, const char *program) {
+  for (const char *at = folders;; at++) {
+    const size_t n = strcspn(at, ":");
+    text path = {0};
+    text_append(&path, n ? at : ".", n ? n : 1); /* an empty one is the working directory */
+    text_printf(&path, "/%s", program);
+    const bool found = !path.failed && access(path.data, X_OK) == 0;
+    text_free(&path);
+    if (found) return true;
+    at += n;
+    if (!*at) return false;
+  }
+}
+
+bool environment_provide(const char *program) {
+  static const char folders[] = "/usr/local/bin:/usr/bin:/bin";
+  const char *given = getenv("PATH");
+  if (given && *given && path_has(given, program)) return true;
+  if (!path_has(folders, program)) return false;
+  text path = {0};
+  if (given && *given) text_printf(&path, "%s:", given);
+  text_puts(&path, folders);
+  if (!path.failed) environment_set("PATH", path.data);
+  const bool is_set = !path.failed;
+  text_free(&path);
+  return is_set;
+}
+
 long process_number(void) { return (long)getpid(); }
 unsigned long user_number(void) { return (unsigned long)geteuid(); }
 

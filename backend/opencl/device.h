@@ -85,6 +85,8 @@ clave_status assembly_choose(cl_device *d) STATUS_CHECK;
 
 /* Why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
+/* The program that the compiler of a device's platform needs in a folder of PATH, or NULL. */
+const char *quirk_linker(const char *platform, const char *device);
 /* What it means that a platform has no device, or NULL. */
 const char *quirk_empty(const char *platform);
 /* Whether a CPU device wants the kernels of GPUs. */

@@ -6,6 +6,7 @@
 #include "backend/opencl/device.h"
 #include "backend/opencl/driver_folder.h"
 #include "base/device_class.h"
+#include "base/process.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
@@ -75,7 +76,10 @@ static bool version_is(const char *version, int least, int least_minor) {
 /* *reason: why the device cannot serve, or NULL. Its strings are in `e`. */
 static clave_status find_refusal(const cl_functions *cl, const device_entry *e,
                                  const char **reason) {
+  const char *linker = quirk_linker(e->info.platform, e->info.name);
   *reason = quirk_refusal(e->info.platform, e->info.name);
+  if (!*reason && linker && !environment_provide(linker))
+    *reason = "its compiler needs the linker ld, which is in no folder of PATH";
   if (!*reason && !device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
   if (!*reason && !device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE))
     *reason = "it has no compiler";

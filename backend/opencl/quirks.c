@@ -23,6 +23,7 @@ typedef struct quirk {
   bool local;           /* has no local memory: what stands for it is as slow as any other */
   const char *compiler; /* the libraries of its compiler, which lie in the process */
   size_t most_groups;   /* of work-items in the second and third dimension of a launch */
+  const char *linker;   /* which its compiler looks for by PATH; without it it ends the process */
   const char *files;    /* the variable that names the folder of its own files */
   bool blocking_maps;   /* what was mapped without waiting cannot be unmapped until that has run */
 } quirk;
@@ -59,9 +60,15 @@ static const quirk quirks[] = {
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
     /* Clang compiles kernels for the CPU: the drivers `pthread` and `basic`, later `cpu`. */
-    {.platform = "Portable Computing Language", .device = "pthread-", .assembly = true},
-    {.platform = "Portable Computing Language", .device = "basic-", .assembly = true},
-    {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
+    {.platform = "Portable Computing Language",
+     .device = "pthread-",
+     .assembly = true,
+     .linker = "ld"},
+    {.platform = "Portable Computing Language",
+     .device = "basic-",
+     .assembly = true,
+     .linker = "ld"},
+    {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true, .linker = "ld"},
     /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
     {.platform = "QUALCOMM", .device = "", .images = true},
     /* The limit of CUDA's grids. */
@@ -110,6 +117,11 @@ bool quirk_slow_binaries(const char *platform) {
 size_t quirk_large_grid(const char *platform) {
   FIND(large_grid, platform, "")
   return 0;
+}
+
+const char *quirk_linker(const char *platform, const char *device) {
+  FIND(linker, platform, device)
+  return NULL;
 }
 
 const char *quirk_files(const char *platform) {

@@ -44,5 +44,7 @@ bool measure_live_peak(const graph *g, uint64_t *bytes);
 void write_dot(const graph *g, page *out);
 int write_svg(const graph *g, page *out) CHECK;
 const char *colour_of_op(const char *op); /* dark, as drawings have it */
+/* What the borders of boxes mean, as spans of a page. */
+void write_colours(page *out);
 
 #endif

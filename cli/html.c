@@ -24,6 +24,7 @@ static const char page_style[] =
     ".graph{overflow:auto;max-height:80vh;border:1px solid #ccd2da}table{border-collapse:collapse;"
     "margin-top:12px;font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:12px}td,th{"
     "padding:2px 10px;border-bottom:1px solid #ffffff;text-align:left}span{padding:2px 8px}"
+    ".graph g.hit rect{stroke:#d1242f;stroke-width:4}"
     "</style>\n";
 
 void begin_html(page *out, const char *title) {
@@ -34,4 +35,40 @@ void begin_html(page *out, const char *title) {
   text_puts(out, "</h1>\n");
 }
 
-void end_html(page *out) { text_puts(out, "</body></html>\n"); }
+void begin_graph(page *out) {
+  text_puts(out,
+            "<p><input type=\"search\" placeholder=\"find a node\"> <button>-</button> "
+            "<button>+</button> <button>1:1</button> <span></span></p>\n<div class=\"graph\">\n");
+}
+
+/* Finds nodes by what they show, Enter goes to the next; zooms by buttons, or by Ctrl and wheel. */
+static const char page_script[] =
+    "<script>document.querySelectorAll('.graph').forEach(box=>{"
+    "const svg=box.querySelector('svg'),bar=box.previousElementSibling;"
+    "const field=bar&&bar.querySelector('input');if(!svg||!field)return;"
+    "const [less,more,whole]=bar.querySelectorAll('button'),said=bar.querySelector('span');"
+    "const wide=svg.width.baseVal.value,high=svg.height.baseVal.value;let zoom=1,hits=[],at=-1;"
+    "const show=(to,x,y)=>{to=Math.min(8,Math.max(.05,to));const by=to/zoom;zoom=to;"
+    "const left=(box.scrollLeft+x)*by-x,top=(box.scrollTop+y)*by-y;"
+    "svg.setAttribute('width',wide*to);svg.setAttribute('height',high*to);"
+    "box.scrollLeft=left;box.scrollTop=top};"
+    "const middle=to=>show(to,box.clientWidth/2,box.clientHeight/2);"
+    "less.onclick=()=>middle(zoom/1.25);more.onclick=()=>middle(zoom*1.25);"
+    "whole.onclick=()=>middle(1);"
+    "box.addEventListener('wheel',e=>{if(!e.ctrlKey)return;e.preventDefault();"
+    "const r=box.getBoundingClientRect();"
+    "show(zoom*(e.deltaY<0?1.2:1/1.2),e.clientX-r.left,e.clientY-r.top)},{passive:false});"
+    "const go=()=>{if(!hits.length)return;at=(at+1)%hits.length;"
+    "hits[at].scrollIntoView({block:'center',inline:'center'});"
+    "said.textContent=at+1+' of '+hits.length};"
+    "field.oninput=()=>{const text=field.value.toLowerCase();at=-1;"
+    "hits.forEach(g=>g.classList.remove('hit'));"
+    "hits=text?[...svg.querySelectorAll('g')].filter(g=>g.textContent.toLowerCase()."
+    "includes(text)):[];hits.forEach(g=>g.classList.add('hit'));"
+    "said.textContent=text&&!hits.length?'none':'';go()};"
+    "field.onkeydown=e=>{if(e.key=='Enter')go()}})</script>\n";
+
+void end_html(page *out) {
+  text_puts(out, page_script);
+  text_puts(out, "</body></html>\n");
+}

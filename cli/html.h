@@ -9,5 +9,7 @@ void page_markup(page *t, const char *s);
 /* Everything up to the heading, and from there on. */
 void begin_html(page *out, const char *title);
 void end_html(page *out);
+/* The box of a graph, up to its <svg>, with a field to find nodes by and buttons that zoom. */
+void begin_graph(page *out);
 
 #endif

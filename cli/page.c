@@ -98,6 +98,14 @@ static void measure_columns(const columns *c, size_t *widths) {
   }
 }
 
+void page_time(page *t, double us) {
+  if (us < 1e3) {
+    text_printf(t, "%.1f us", us);
+  } else {
+    text_printf(t, us < 1e6 ? "%.2f ms" : "%.2f s", us < 1e6 ? us / 1e3 : us / 1e6);
+  }
+}
+
 void columns_write(columns *c, int indent, page *out) {
   size_t widths[COLUMNS_MAX] = {0};
   if (c->cells.failed) out->failed = true;

@@ -18,6 +18,8 @@ void page_element(page *t, clave_dtype dtype, const void *element, int digits);
 /* "F32 [3, 8]"; dynamic dimensions by name, "batch" or "?". */
 void page_shape(page *t, const clave_tensor *tensor);
 void page_info(page *t, const clave_tensor_info *info);
+/* "12.3 us", "110.04 ms" or "2.50 s". */
+void page_time(page *t, double us);
 /* Letters as they are, control characters as \x0a: safe on a terminal and within one line. */
 void page_visible(page *t, const char *s);
 

@@ -73,7 +73,8 @@ int show_times(const node_times *times, graph *g) {
     graph_node *n = &g->nodes[i];
     const double share = times->us[i] / times->total;
     page note = {0};
-    if (times->us[i] > 0) text_printf(&note, "%.1f us, %.1f %%", times->us[i], 100 * share);
+    if (times->us[i] > 0) page_time(&note, times->us[i]);
+    if (times->us[i] > 0) text_printf(&note, ", %.1f %%", 100 * share);
     free(n->note);
     n->note = note.data;
     n->fill = n->is_view ? NULL : colour_of(times->us[n->into] / times->total);
@@ -102,10 +103,11 @@ static void write_row(const graph *g, uint32_t i, const node_times *times, page 
     out->failed |= shape.failed;
     text_free(&shape);
   }
-  if (times && times->us[i] > 0)
-    text_printf(out, "<td style=\"background:%s\">%.1f us<td>%.1f %%",
-                colour_of(times->us[i] / times->total), times->us[i],
-                100 * times->us[i] / times->total);
+  if (times && times->us[i] > 0) {
+    text_printf(out, "<td style=\"background:%s\">", colour_of(times->us[i] / times->total));
+    page_time(out, times->us[i]);
+    text_printf(out, "<td>%.1f %%", 100 * times->us[i] / times->total);
+  }
   text_puts(out, "<td>");
   page_markup(out, n->reason ? n->reason : "");
   text_puts(out, "\n");
@@ -118,12 +120,18 @@ static void write_head(const model *m, const graph *g, const node_times *times, 
   page_markup(out, g->method);
   text_printf(out, ", %" PRIu32 " nodes, on ", g->n_nodes);
   page_markup(out, device.data ? device.data : "");
-  if (times)
-    text_printf(out, "; the profiled run took %.1f us on its devices, %.1f us of it to move data",
-                times->total, times->moves);
+  if (times) {
+    text_puts(out, "; the profiled run took ");
+    page_time(out, times->total);
+    text_puts(out, " on its devices, ");
+    page_time(out, times->moves);
+    text_puts(out, " of it to move data");
+  }
   text_puts(out,
             ".</p>\n<p>A dashed box runs in the kernel of the box whose colour it has; a thick "
-            "line joins them.</p>\n");
+            "line joins them. Borders:");
+  write_colours(out);
+  text_puts(out, "</p>\n");
   out->failed |= device.failed;
   text_free(&device);
 }
@@ -158,7 +166,7 @@ static int write_memory(model *m, const graph *g, page *out) {
 int write_picture(model *m, graph *g, const char *title, const node_times *times, page *out) {
   begin_html(out, title);
   write_head(m, g, times, out);
-  text_puts(out, "<div class=\"graph\">\n");
+  begin_graph(out);
   TRY_EXIT(write_svg(g, out));
   text_puts(out, "</div>\n");
   TRY_EXIT(write_memory(m, g, out));

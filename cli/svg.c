@@ -222,6 +222,21 @@ static const palette *palette_of_op(const char *op) {
 
 const char *colour_of_op(const char *op) { return palette_of_op(op)->stroke; }
 
+void write_colours(page *out) {
+  static const struct {
+    const char *op, *words;
+  } kinds[] = {{"matmul", "products, convolutions"},
+               {"attention", "attention"},
+               {"elementwise", "elementwise"},
+               {"softmax", "softmax, norms"},
+               {"reduce", "pooling, reductions"},
+               {"index", "moves by index"},
+               {"", "others"}};
+  for (size_t i = 0; i < LENGTH(kinds); i++)
+    text_printf(out, " <span style=\"border:2px solid %s\">%s</span>", colour_of_op(kinds[i].op),
+                kinds[i].words);
+}
+
 static const palette *choose_palette(const drawing *d, const vertex *v) {
   if (v->slot) {
     bool state = v->slot->kind == CLAVE_SLOT_STATE;

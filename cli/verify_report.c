@@ -204,7 +204,8 @@ static int write_graph(verification *v, const stage *s, page *out) {
   text_puts(out, "<p>");
   for (size_t i = 0; i < LENGTH(colours); i++)
     text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
-  text_puts(out, "</p>\n<div class=\"graph\">\n");
+  text_puts(out, "</p>\n");
+  begin_graph(out);
   TRY_EXIT(colour_nodes(v, s));
   TRY_EXIT(write_svg(&v->g, out));
   text_puts(out, "</div>\n");

@@ -101,8 +101,9 @@ clave_status carry_find_runtime(const compile_options *o, char **out) {
   free(*out);
   *out = NULL;
   return status_new(STATUS_IO,
-                    "%s: not found; executables that carry the runtime are linked with it, "
-                    "and --static-library names it",
+                    "%s: not found; executables that carry the runtime are linked with it; make, "
+                    "make install and the Debian package libclave-dev provide it, and "
+                    "--static-library names it",
                     o->runtime ? o->runtime : "libclave.a");
 }
 

@@ -119,9 +119,9 @@ def python_page():
     page = [
         "# The Python API",
         "",
-        "`pip install ./python`; exporting needs `clave[export]`, folders of language models",
+        "`pip install ./python`; exporting needs `'./python[export]'`, folders of language models",
     ]
-    page += ["`clave[llm]`.", ""]
+    page += ["`'./python[llm]'`.", ""]
     for section, names in PYTHON:
         page += [f"## {section}", ""]
         for name in names:

@@ -42,7 +42,7 @@ STYLE = "style.css"
 # Wide tables and code scroll in themselves; the bar of sections keeps to one line.
 LOOKS = """
 table, pre { display: block; overflow-x: auto; }
-.codehilite pre { padding: .6rem; background: #f7f7f9; }
+.codehilite pre code { background: inherit; }
 .navbar { font-size: .875rem; white-space: nowrap; }
 .navbar .navbar-nav .nav-link { padding-left: .35rem; padding-right: .35rem; }
 @media (min-width: 992px) { .navbar > .container { max-width: 100%; } }
@@ -81,7 +81,13 @@ def configuration(staged, references, out):
     lines += ["theme: {name: mkdocs, highlightjs: false}", f"extra_css: [{STYLE}]"]
     lines += ["plugins:", f"  - search: {{separator: '{SEPARATOR}'}}", "  - mkdocstrings:"]
     lines += [f"      handlers: {{python: {{paths: [{ROOT / 'python'}], options: {json.dumps(DOCSTRINGS)}}}}}"]
-    lines += ["markdown_extensions:", "  - tables", "  - fenced_code", "  - codehilite: {guess_lang: false}", "validation:"]
+    lines += [
+        "markdown_extensions:",
+        "  - tables",
+        "  - fenced_code",
+        "  - codehilite: {guess_lang: false}",
+        "validation:",
+    ]
     lines += ["  nav: {omitted_files: ignore}", "  links: {not_found: ignore, unrecognized_links: ignore}"]
     lines += ["nav:"]
     for section, pages in [*NAVIGATION, ("API", references)]:

@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "mnist"))
 from draw import SIDE, STROKES, draw
 from train import disturbed
 
-
 TRAINING = 6000  # of the drawings; the others are held out
 
 

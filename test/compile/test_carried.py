@@ -503,6 +503,22 @@ def test_a_library_by_a_path_from_here(tmp_path):
             assert found[name]["licenses"] == [{"license": {"id": licence}}]
 
 
+def test_libraries_beside_the_runtime_are_linked(tmp_path):
+    """As a Python wheel carries them, for machines where their development packages are not installed."""
+    for name in ("libclave.a", "libclave_main.a"):
+        (tmp_path / name).symlink_to(BUILD / name)
+    asked = ["cc", "-print-file-name=libpcre2-8.a"]
+    path = pathlib.Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+    subprocess.run(["objcopy", "--strip-debug", path, tmp_path / path.name], check=True)
+    with (tmp_path / path.name).open("ab") as archive:
+        archive.write(b"\n" * 2)  # other bytes than those of the system's
+    args = ("-o", "m", "--static-library", tmp_path / "libclave.a", "--sbom", "s.json")
+    r = command("compile", TINYLM, *args, cwd=tmp_path)
+    assert r.returncode == 0, r.stderr
+    found = {c["name"]: c for c in json.loads((tmp_path / "s.json").read_text())["components"]}
+    assert found[path.name]["hashes"][0]["content"] == sha256(tmp_path / path.name) != sha256(path)
+
+
 @pytest.mark.parametrize(
     "args, says",
     [

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from clave import quantized
 from clave.arguments import described, refused
 from clave.arguments import path as file_name
+from clave.eager_dtypes import with_eager_dtypes
 from clave.errors import Code, Error
 from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
@@ -145,7 +146,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     try:
         with standing_in(flex_attention), quiet:
             table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
-            made = _without_idle_expands(program).run_decompositions(table)
+            made = _without_idle_expands(with_eager_dtypes(program, rebuilt)).run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)

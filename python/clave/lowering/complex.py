@@ -2,8 +2,9 @@
 
 As inputs and outputs of a program they are marked in its metadata (structure.py). `lower_complex` registers what an op
 does when an operand or the result is complex; its Context gives shapes with the dimension of pairs, and the dtype of
-the parts. A real operand counts as one without an imaginary part: infinity times a real number has no NaN, where torch
-multiplies 0 by infinity. Functions and sums: complex_functions.py.
+the parts. As in torch, products and quotients give a real operand the imaginary part 0, so that infinity times a real
+number has a NaN. Sums add the parts alone, where torch multiplies the second operand by alpha = 1 + 0i first. Functions
+and sums: complex_functions.py.
 """
 
 from __future__ import annotations
@@ -117,18 +118,59 @@ def to(c: Context, x: Any, *_: Any) -> Complex:
 
 @lower_complex("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(c: Context, x: Any, y: Any) -> Complex:
-    real, imag = _product(opmath(c.dtype()), parts(c, x), parts(c, y))
+    real, imag = _product(opmath(c.dtype()), _full(parts(c, x)), _full(parts(c, y)))
     return join(c, real, _some(imag))
+
+
+def _full(x: Parts) -> tuple[Operand, Operand]:
+    return x[0], _some(x[1])
 
 
 @lower_complex("aten.div.Tensor", "aten.div.Scalar")
 def div(c: Context, x: Any, y: Any) -> Complex:
-    t, (a, b), (e, f) = opmath(c.dtype()), parts(c, x), parts(c, y)
-    if f is None:
-        return join(c, step("div", t, a, e), 0.0 if b is None else step("div", t, b, e))
-    real, imag = _product(t, (a, b), (e, step("neg", t, f)))
-    length = step("add", t, step("mul", t, e, e), step("mul", t, f, f))
-    return join(c, step("div", t, real, length), step("div", t, _some(imag), length))
+    return join(c, *quotient(opmath(c.dtype()), _full(parts(c, x)), _full(parts(c, y))))
+
+
+def quotient(t: schema.DType, x: tuple[Operand, Operand], y: tuple[Operand, Operand]) -> tuple[Operand, Operand]:
+    """x / y by Smith's algorithm, as torch has it: the smaller part of y is divided by the larger, so that no square is
+    formed. Zero divides each part of x."""
+    (a, b), (e, f) = x, y
+    if isinstance(e, int | float) and isinstance(f, int | float):
+        return _by_number(t, x, complex(e, f))
+    size, other = _size(t, e), _size(t, f)
+    first = step("ge", t, size, other)
+    large, small = step("where", t, first, e, f), step("where", t, first, f, e)
+    ratio = step("div", t, small, large)
+    scale = step("div", t, 1.0, step("add", t, large, step("mul", t, small, ratio)))
+    u, v = step("where", t, first, a, b), step("where", t, first, b, a)
+    real = step("mul", t, step("add", t, u, step("mul", t, v, ratio)), scale)
+    imag = step("mul", t, step("sub", t, v, step("mul", t, u, ratio)), scale)
+    none = step("eq", t, step("add", t, size, other), 0.0)
+    length = step("add", t, size, other)  # read where it is 0
+    return (
+        step("where", t, none, step("div", t, a, length), real),
+        step("where", t, none, step("div", t, b, length), step("where", t, first, imag, step("neg", t, imag))),
+    )
+
+
+def _size(t: schema.DType, x: Operand) -> Operand:
+    return abs(x) if isinstance(x, int | float) else step("abs", t, x)
+
+
+def _by_number(t: schema.DType, x: tuple[Operand, Operand], y: complex) -> tuple[Operand, Operand]:
+    a, b = x
+    if y == 0:
+        return step("div", t, a, 0.0), step("div", t, b, 0.0)
+    first = abs(y.real) >= abs(y.imag)
+    large, small = (y.real, y.imag) if first else (y.imag, y.real)
+    ratio = small / large
+    scale = large + small * ratio
+    u, v = (a, b) if first else (b, a)
+    imag = step("sub", t, v, step("mul", t, u, ratio))
+    return (
+        step("div", t, step("add", t, u, step("mul", t, v, ratio)), scale),
+        step("div", t, imag if first else step("neg", t, imag), scale),
+    )
 
 
 def _sum(op: str, kind: str) -> None:
@@ -157,14 +199,6 @@ def conj(c: Context, x: Complex) -> Complex:
     real, imag = parts(c, x)
     assert imag is not None
     return join(c, real, step("neg", c.dtype(), imag))
-
-
-@lower_complex("aten.exp.default")
-def exp(c: Context, x: Complex) -> Complex:
-    t = opmath(c.dtype())
-    real, imag = parts(c, x)
-    assert imag is not None
-    return join(c, *(step("mul", t, step("exp", t, real), step(f, t, imag)) for f in ("cos", "sin")))
 
 
 # ---------------------------------------------------------------- views and joins: those of the pairs

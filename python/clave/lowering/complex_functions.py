@@ -6,10 +6,13 @@ import cmath
 import math
 from typing import Any
 
+import torch
+
 from clave import schema
 from clave.builder import Int
+from clave.dtypes import torch_dtype
 from clave.errors import Unsupported
-from clave.lowering.complex import Number, Parts, join, parts
+from clave.lowering.complex import Number, join, parts, quotient
 from clave.lowering.registry import LOWERINGS, Complex, Context, Tensor, lower_complex
 from clave.lowering.reshape import permute, reshape
 from clave.lowering.slice import select
@@ -24,15 +27,58 @@ def _both(c: Context, x: Any) -> tuple[D, Operand, Operand]:
     return opmath(c.dtype()), real, 0.0 if imag is None else imag
 
 
-def _polar(t: D, length: Operand, angle: Operand) -> Parts:
-    return step("mul", t, length, step("cos", t, angle)), step("mul", t, length, step("sin", t, angle))
+def _number(x: Operand) -> bool:
+    return isinstance(x, int | float)
 
 
 def _log(t: D, a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """The logarithm of the length, where neither the length overflows nor, near 1, its distance from 1 is lost; and the
+    angle."""
     if isinstance(a, int | float) and isinstance(b, int | float):
         found = cmath.log(complex(a, b)) if a or b else complex(-math.inf)
         return found.real, found.imag
-    return step("log", t, step("hypot", t, a, b)), step("atan2", t, b, a)
+    length, big = step("hypot", t, a, b), _is_big(t, a, b)
+    quarter = step("hypot", t, step("mul", t, a, 0.25), step("mul", t, b, 0.25))
+    wide = step("add", t, step("log", t, quarter), math.log(4))
+    sizes = step("abs", t, a), step("abs", t, b)
+    large, small = step("maximum", t, *sizes), step("minimum", t, *sizes)
+    over = step("mul", t, step("sub", t, large, 1.0), step("add", t, large, 1.0))
+    near = step("mul", t, step("log1p", t, step("add", t, over, step("mul", t, small, small))), 0.5)
+    is_near = step("logical_and", D.BOOL, step("gt", t, length, 0.5), step("lt", t, length, 2.0))
+    found = step("where", t, big, wide, step("where", t, is_near, near, step("log", t, length)))
+    return found, step("atan2", t, b, a)
+
+
+def _is_big(t: D, a: Operand, b: Operand) -> Expr:
+    """True where the length could overflow."""
+    limit = torch.finfo(torch_dtype(t)).max / 4
+    sizes = [abs(p) if isinstance(p, int | float) else step("abs", t, p) for p in (a, b)]
+    return step("gt", t, step("maximum", t, *sizes), limit)
+
+
+def _without_nan(t: D, product: Expr, zero: Expr, turn: Expr, infinite: Operand | None) -> Expr:
+    """A size times `turn`: 0 where a factor is exactly 0 and the other is not finite. infinite: the result where it is
+    itself infinite and `turn` is NaN; None: NaN."""
+    none = step("logical_or", D.BOOL, zero, step("eq", t, turn, 0.0))
+    found = step("where", t, step("logical_and", D.BOOL, step("isnan", t, product), none), 0.0, product)
+    if infinite is None:
+        return found
+    endless = step("logical_and", D.BOOL, step("isinf", t, infinite), step("isnan", t, turn))
+    return step("where", t, endless, infinite, found)
+
+
+def _exp(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
+    """exp(a + bi) by two factors exp(a / 2), one of which alone may overflow."""
+    half, zero = step("exp", t, step("mul", t, a, 0.5)), step("eq", t, a, -math.inf)
+    endless = step("where", t, step("isinf", t, a), half, 0.0)
+    real, imag = step("cos", t, b), step("sin", t, b)
+    products = [step("mul", t, half, step("mul", t, half, turn)) for turn in (real, imag)]
+    return _without_nan(t, products[0], zero, real, endless), _without_nan(t, products[1], zero, imag, None)
+
+
+@lower_complex("aten.exp.default")
+def exp(c: Context, x: Complex) -> Complex:
+    return join(c, *_exp(*_both(c, x)))
 
 
 # ---------------------------------------------------------------- functions
@@ -42,10 +88,17 @@ def _log(t: D, a: Operand, b: Operand) -> tuple[Operand, Operand]:
 def sqrt(c: Context, x: Complex) -> Complex:
     """Of the result's parts the larger is t = sqrt((|a| + |x|) / 2), the other |b| / (2 t)."""
     t, a, b = _both(c, x)
-    large = step("sqrt", t, step("mul", t, step("add", t, step("abs", t, a), step("hypot", t, a, b)), 0.5))
-    size = step("abs", t, b)
-    none = step("logical_or", D.BOOL, step("eq", t, large, 0.0), step("isinf", t, b))
-    small = step("where", t, none, size, step("div", t, size, step("mul", t, large, 2.0)))
+    big, infinite = _is_big(t, a, b), step("isinf", t, b)
+    tiny = step("lt", t, step("maximum", t, step("abs", t, a), step("abs", t, b)), torch.finfo(torch_dtype(t)).tiny * 4)
+    up = step("where", t, big, 0.25, step("where", t, tiny, 2.0**60, 1.0))
+    down = step("where", t, big, 2.0, step("where", t, tiny, 2.0**-30, 1.0))
+    u, v = step("mul", t, a, up), step("mul", t, b, up)
+    half = step("mul", t, step("add", t, step("abs", t, u), step("hypot", t, u, v)), 0.5)
+    root, size = step("sqrt", t, half), step("abs", t, v)
+    none = step("logical_or", D.BOOL, step("eq", t, root, 0.0), infinite)
+    rest = step("where", t, none, size, step("div", t, size, step("mul", t, root, 2.0)))
+    root = step("where", t, infinite, size, root)
+    large, small = step("mul", t, root, down), step("mul", t, rest, down)
     positive = step("ge", t, a, 0.0)
     real, imag = step("where", t, positive, large, small), step("where", t, positive, small, large)
     return join(c, real, step("copysign", t, imag, b))
@@ -59,12 +112,13 @@ def log(c: Context, x: Complex) -> Complex:
     return join(c, *(step("div", t, p, math.log(int(base))) if base else p for p in found))
 
 
-# Each part is a function of the real part times one of the imaginary part.
+# Each part is a function that grows times one that turns. The number is the part of the result that is infinite even
+# where the angle has no sine.
 _PRODUCTS = {
-    "sin": (("sin", "cosh"), ("cos", "sinh")),
-    "cos": (("cos", "cosh"), ("sin", "sinh")),
-    "sinh": (("sinh", "cos"), ("cosh", "sin")),
-    "cosh": (("cosh", "cos"), ("sinh", "sin")),
+    "sin": (("cosh", "sin"), ("sinh", "cos"), 1),
+    "cos": (("cosh", "cos"), ("sinh", "sin"), 0),
+    "sinh": (("sinh", "cos"), ("cosh", "sin"), 0),
+    "cosh": (("cosh", "cos"), ("sinh", "sin"), 0),
 }
 
 
@@ -72,15 +126,32 @@ _PRODUCTS = {
 def trigonometric(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
     name = c.op()
-    real, imag = (step("mul", t, step(f, t, a), step(g, t, b)) for f, g in _PRODUCTS[name])
+    size, angle = (a, b) if name.endswith("h") else (b, a)
+    *pairs, endless = _PRODUCTS[name]
+    real, imag = (
+        _hyperbolic(t, grown, size, step(turn, t, angle), i == endless) for i, (grown, turn) in enumerate(pairs)
+    )
     return join(c, real, step("neg", t, imag) if name == "cos" else imag)
+
+
+def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
+    """sinh(x) or cosh(x) times `turn`. Large ones are two factors exp(|x| / 2), one of which alone may overflow."""
+    size = step("abs", t, x)
+    half = step("exp", t, step("mul", t, size, 0.5))
+    far = step("gt", t, size, 80.0)
+    plain = step(name, t, x)
+    ends = step("mul", t, half, 0.5)
+    signed = step("copysign", t, ends, x) if name == "sinh" else ends
+    inner = step("where", t, far, signed, plain)
+    product = step("mul", t, step("where", t, far, half, 1.0), step("mul", t, inner, turn))
+    infinite = step("where", t, step("isinf", t, x), ends, 0.0) if endless else None
+    return _without_nan(t, product, step("eq", t, inner, 0.0), turn, infinite)
 
 
 @lower_complex("aten.reciprocal.default")
 def reciprocal(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
-    square = step("add", t, step("mul", t, a, a), step("mul", t, b, b))
-    return join(c, step("div", t, a, square), step("neg", t, step("div", t, b, square)))
+    return join(c, *quotient(t, (1.0, 0.0), (a, b)))
 
 
 @lower_complex("aten.sgn.default")
@@ -94,45 +165,36 @@ def sgn(c: Context, x: Complex) -> Complex:
 
 @lower_complex("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def power(c: Context, x: Any, y: Any) -> Complex:
-    """exp(y log(x)); products for small whole y; x^0 is 1, and 0^y is 0."""
-    if isinstance(y, int | float) and y in (1, 2, 3):
-        return _product_of(c, x, int(y))
-    if y == 0.5:
-        return sqrt(c, x)
+    """exp(y log(x)); products, roots and quotients for the y of which torch makes them; x^0 is 1."""
+    if isinstance(y, int | float) and y in (-2, -1, -0.5, 0.5, 1, 2, 3):
+        return _small_power(c, x, y)
     t, a, b = _both(c, x)
     _, e, f = _both(c, y)
     length, angle = _log(t, a, b)
     grown = step("sub", t, _times(t, e, length), _times(t, f, angle))
     turned = step("add", t, _times(t, f, length), _times(t, e, angle))
-    found = _polar(t, step("exp", t, grown), turned)
-    zero, flat = _is_zero(t, a, b), _is_zero(t, e, f)
-    one = step("where", t, flat, 1.0, 0.0) if isinstance(flat, Expr) else float(flat)
-    special = _either(zero, flat)
-    if special is False:
-        return join(c, *found)
-    if special is True:
-        return join(c, one, 0.0)
-    return join(c, *(step("where", t, special, v, p) for v, p in zip((one, 0.0), found, strict=True)))
+    found = _exp(t, grown, turned)
+    flat = _is_zero(t, e, f)
+    if isinstance(flat, bool):
+        return join(c, 1.0, 0.0) if flat else join(c, *found)
+    return join(c, *(step("where", t, flat, v, p) for v, p in zip((1.0, 0.0), found, strict=True)))
+
+
+def _small_power(c: Context, x: Any, y: float) -> Complex:
+    base = sqrt(c, x) if abs(y) == 0.5 else x if abs(y) == 1 else _product_of(c, x, int(abs(y)))
+    return base if y > 0 else reciprocal(c, base)
 
 
 def _times(t: D, a: Operand, b: Operand) -> Operand:
-    """Of a number that is 0: 0."""
-    zero = any(isinstance(v, int | float) and v == 0 for v in (a, b))
-    both = isinstance(a, int | float) and isinstance(b, int | float)
-    return 0.0 if zero else a * b if both else step("mul", t, a, b)  # type: ignore[operator]
+    return a * b if _number(a) and _number(b) else step("mul", t, a, b)  # type: ignore[operator]
 
 
 def _is_zero(t: D, a: Operand, b: Operand) -> Expr | bool:
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        return a == 0 and b == 0
-    return step("logical_and", D.BOOL, step("eq", t, a, 0.0), step("eq", t, b, 0.0))
-
-
-def _either(a: Expr | bool, b: Expr | bool) -> Expr | bool:
-    if isinstance(a, bool) or isinstance(b, bool):
-        known, other = (a, b) if isinstance(a, bool) else (b, a)
-        return True if known else other
-    return step("logical_or", D.BOOL, a, b)
+    zeros = [p == 0 if isinstance(p, int | float) else step("eq", t, p, 0.0) for p in (a, b)]
+    unknown = [z for z in zeros if isinstance(z, Expr)]
+    if False in zeros or not unknown:
+        return all(zeros)
+    return unknown[0] if len(unknown) == 1 else step("logical_and", D.BOOL, *unknown)
 
 
 def _product_of(c: Context, x: Any, n: int) -> Complex:

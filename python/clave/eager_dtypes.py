@@ -1,0 +1,103 @@
+"""Result dtypes of ops whose operands differ in dtype. torch's stand-ins and decompositions promote where the kernels
+of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is asked, on small tensors.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from clave.private import OpOverload, pytree, schema_of
+
+_MOST = 1 << 16  # elements of the tensors on which an op is asked
+
+
+def with_eager_dtypes(program: ExportedProgram, rebuilt: Any) -> ExportedProgram:
+    """The program, where a cast to eager mode's dtype follows each such op. Where a result has that dtype already, the
+    cast vanishes when the program is decomposed. rebuilt: makes a program of another graph module."""
+    if not any(_asked(n) for n in _nodes(program.graph_module)):
+        return program
+    module = copy.deepcopy(program.graph_module)
+    moved: set[torch.fx.Node] = set()  # whose dtype is another than torch thought, or follows such a one
+    changed = [_cast_result(n, moved) for n in _nodes(module)]
+    if not any(changed):
+        return program
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            part.recompile()
+    return rebuilt(program, module, program.constants)  # type: ignore[no-any-return]
+
+
+def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    parts = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return [n for m in parts for n in m.graph.nodes if n.op == "call_function"]
+
+
+def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
+    """Inserts the cast; False: none is needed or the op cannot be asked."""
+    follows = any(a in moved for a in node.all_input_nodes) and isinstance(node.meta.get("val"), torch.Tensor)
+    found = _eager_dtype(node) if _asked(node) or follows else None
+    if found is None:
+        return False
+    if found != node.meta["val"].dtype:
+        moved.add(node)
+    if not _asked(node):
+        node.meta["val"] = node.meta["val"].to(found)
+        return False
+    with node.graph.inserting_before(node):
+        own = node.graph.call_function(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
+    own.meta = dict(node.meta)
+    node.target, node.args, node.kwargs = torch.ops.aten.to.dtype, (own, found), {}  # keeps the name of the result
+    node.meta["val"] = node.meta["val"].to(found)
+    return True
+
+
+def _asked(node: torch.fx.Node) -> bool:
+    """True for a call of torch's own that gives one new tensor and has floating-point operands of another dtype than
+    other operands."""
+    if not isinstance(node.target, OpOverload) or not isinstance(node.meta.get("val"), torch.Tensor):
+        return False
+    schema = schema_of(node.target)
+    if (
+        not schema.name.startswith("aten::")
+        or schema.is_mutable
+        or torch.Tag.nondeterministic_seeded in node.target.tags
+    ):
+        return False
+    if any(r.alias_info is not None for r in schema.returns):
+        return False
+    operands = [a.meta.get("val") for a in node.all_input_nodes]
+    dtypes = {v.dtype for v in operands if isinstance(v, torch.Tensor)}
+    return len(dtypes) > 1 and any(t.is_floating_point for t in dtypes) and not any(t.is_complex for t in dtypes)
+
+
+def _eager_dtype(node: torch.fx.Node) -> torch.dtype | None:
+    if not isinstance(node.target, OpOverload) or schema_of(node.target).is_mutable:
+        return None
+    for small in (True, False):
+        sizes: dict[int, int] | None = {0: 0, 1: 1} if small else None
+        try:
+            args, kwargs = pytree.tree_map(lambda a, s=sizes: _stand_in(a, s), (node.args, node.kwargs))
+            with torch.no_grad():
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+        except Exception:
+            continue
+        return result.dtype if isinstance(result, torch.Tensor) else None
+    return None
+
+
+def _stand_in(a: Any, sizes: dict[int, int] | None) -> Any:
+    """A tensor of as many dimensions; where `sizes` is given each size is replaced by a small one of its own."""
+    if not isinstance(a, torch.fx.Node):
+        return a
+    val = a.meta["val"]
+    if not isinstance(val, torch.Tensor):
+        raise TypeError("an operand that is no tensor")
+    hints = [int(s) if isinstance(s, int) else int(s.node.hint) for s in val.shape]
+    shape = hints if sizes is None else [sizes.setdefault(n, 1 + len(sizes)) for n in hints]
+    if torch.Size(shape).numel() > _MOST:
+        raise ValueError("too large an operand")
+    return torch.full(shape, 0.5 if val.dtype.is_floating_point else 0, dtype=val.dtype)

@@ -44,7 +44,7 @@ static clave_status read_memory(const clave_delegate_memory *given, clave_delega
     case CLAVE_DELEGATE_DMA_BUF:
       return out->fd >= 0 ? NULL : INVALID("descriptor %d of a dma-buf is negative", out->fd);
   }
-  return INVALID("memory of kind %d, not a clave_delegate_memory_kind", (int)out->kind);
+  return INVALID("memory: expected a clave_delegate_memory_kind, got %d", (int)out->kind);
 }
 
 /* ---------------------------------------------------------------- inputs */

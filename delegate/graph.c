@@ -55,7 +55,7 @@ static clave_status check_operands(const clave_delegate_operand *list, uint32_t 
   for (uint32_t k = 0; k < n; k++) {
     const clave_delegate_operand *o = &list[k];
     if ((unsigned)o->source > CLAVE_DELEGATE_OPERAND_FLOAT)
-      return INVALID("source %d of operand %u, not a clave_delegate_source", (int)o->source, k);
+      return INVALID("operand %u: expected a clave_delegate_source, got %d", k, (int)o->source);
     if (o->source <= CLAVE_DELEGATE_OPERAND_STEP && o->i != (uint32_t)o->i)
       return INVALID("operand %u is %s %lld, expected 0 to 4294967295", k,
                      o->source == CLAVE_DELEGATE_OPERAND_STEP ? "step" : "input", (long long)o->i);

@@ -41,7 +41,7 @@ class LLM:
         max_context: int | None = None,
     ) -> None:
         if max_context is not None and not 0 < max_context < 2**32:
-            raise Error(f"max_context is {max_context}, not a number of tokens")
+            raise Error(f"max_context: expected a number of tokens, got {max_context}")
         self.device = device if isinstance(device, Device) else Device(device)
         options = L.LLMOptions(
             tokenizer=None if tokenizer is None else os.fsencode(tokenizer),

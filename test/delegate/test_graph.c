@@ -273,7 +273,7 @@ static void test_bad_graphs(void **state) {
   REFUSED(s.relu[1].operands = &no_source, "source 9 of operand 0");
   REFUSED(s.relu[1].operands = &far_input, "operand 0 is input 4294967296");
   REFUSED(s.relu[1].operands = &no_step, "operand 0 is step -1");
-  REFUSED(s.tensors[3].rank = 9, "rank 9, not 0 to 8; tensor 3");
+  REFUSED(s.tensors[3].rank = 9, "expected rank 0 to 8, got 9; tensor 3");
   REFUSED(s.tensors[3].dims[1] = -5, "dimension 1 is -5");
   REFUSED(s.tensors[3].sizes[0] = 2, "dimension 0 is size 2 of 1");
   REFUSED(s.tensors[3].dtype = 55, "dtype 55");

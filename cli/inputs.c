@@ -102,7 +102,7 @@ static int take_literal(input *in, const char *literal) {
       good = integer || strcmp(literal, "false") == 0;
     }
     if (!good)
-      return fail("--input %s takes a value of dtype %s, not \"%s\"", in->info.name,
+      return fail("--input %s: expected a value of dtype %s, got \"%s\"", in->info.name,
                   clave_dtype_name(type), literal);
     memcpy(&in->scalar, &integer, sizeof integer);
   } else {

@@ -18,6 +18,7 @@ WRONG_ORDERS = {
         rf"\b(?:it )?(?:is|has|are)(?: an?| rank| of dtype)* {VALUE}[^;:]*, not {VALUE}"
     ),
     "a value, not what was expected": re.compile(rf"\b[A-Za-z_]+ is {VALUE}, not (?:an? |[a-z]+ or |in \[|between )"),
+    "a number, not another": re.compile(rf"^\"(?:rank|kind|format|size|dtype) {VALUE}, not "),
     "not one, but another": re.compile(rf"\bnot {VALUE},? but {VALUE}"),
     "should be": re.compile(rf"\bis {VALUE}, (?:but )?(?:should|must) be\b"),
 }

@@ -344,7 +344,7 @@ static void test_wrong_tensors(void **state) {
   bad.rank = 3;
   expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got F32 (1, 1, 28)");
   bad.rank = -1;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "rank -1");
+  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got -1");
   bad = x;
   bad.dims[2] = -28;
   expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "dimension 2 is -28");

@@ -323,8 +323,7 @@ static void test_wrong_tensors(void **state) {
   expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory is NULL");
   m = at(images, sizeof images);
   m.kind = 7;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID,
-         "expected a clave_delegate_memory_kind, got 7");
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory_kind, got 7");
   m.kind = CLAVE_DELEGATE_DMA_BUF;
   m.fd = -1;
   expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");

@@ -61,7 +61,7 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
     data[i] = (constant_data){
         .type = t.type, .rank = t.rank, .dims = constants[i].dims, .data = constants[i].data};
     if (t.rank < 0 || t.rank > MAX_RANK) {
-      st = INVALID("constant %zu has rank %d, not 0 to %d", i, t.rank, MAX_RANK);
+      st = INVALID("constant %zu: expected rank 0 to %d, got %d", i, MAX_RANK, t.rank);
     } else if (!tensor_is_contiguous(&t)) {
       st = INVALID("constant %zu is not contiguous", i);
     }
@@ -83,7 +83,8 @@ static clave_status find_constant(void *ctx, const char *name, constant_data *c)
   clave_tensor found = clave_tensor_make((clave_dtype)c->type, c->rank, c->dims, NULL);
   if (!s->find(s->ctx, name, &found)) return INVALID("the caller has no such constant");
   const tensor t = tensor_from_public(&found);
-  if (t.rank < 0 || t.rank > MAX_RANK) return INVALID("has rank %d, not 0 to %d", t.rank, MAX_RANK);
+  if (t.rank < 0 || t.rank > MAX_RANK)
+    return INVALID("expected rank 0 to %d, got %d", MAX_RANK, t.rank);
   if (!tensor_is_contiguous(&t)) return INVALID("is not contiguous");
   memcpy(s->dims, found.dims, sizeof s->dims);
   *c = (constant_data){.type = t.type, .rank = t.rank, .dims = s->dims, .data = found.data};

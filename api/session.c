@@ -23,7 +23,8 @@ static clave_status read_budget(uint64_t *out) {
               (!*end || (unit && !end[1]));
   if (!good)
     return INVALID(
-        "CLAVE_MEMORY_BUDGET is '%s', not a number of bytes such as 500000000, 500M or 4G", s);
+        "CLAVE_MEMORY_BUDGET: expected a number of bytes such as 500000000, 500M or 4G, got '%s'",
+        s);
   *out = (uint64_t)n << shift;
   return NULL;
 }
@@ -31,7 +32,8 @@ static clave_status read_budget(uint64_t *out) {
 static clave_status read_precision(bool *fast) {
   const char *s = getenv("CLAVE_PRECISION");
   if (!s || !*s || strcmp(s, "strict") == 0) return NULL;
-  if (strcmp(s, "fast") != 0) return INVALID("CLAVE_PRECISION is '%s', not strict or fast", s);
+  if (strcmp(s, "fast") != 0)
+    return INVALID("CLAVE_PRECISION: expected strict or fast, got '%s'", s);
   *fast = true;
   return NULL;
 }
@@ -42,7 +44,8 @@ static clave_status read_self_check(session_options *out) {
   out->strict_check = strcmp(s, "strict") == 0;
   if (out->strict_check) return NULL;
   out->unchecked = strcmp(s, "off") == 0;
-  return out->unchecked ? NULL : INVALID("CLAVE_SELF_CHECK is '%s', not on, off or strict", s);
+  return out->unchecked ? NULL
+                        : INVALID("CLAVE_SELF_CHECK: expected on, off or strict, got '%s'", s);
 }
 
 clave_status read_session_options(const clave_session_options *given, session_options *out) {
@@ -74,7 +77,7 @@ clave_status read_executable_options(const clave_session_options *given, executa
 
 static clave_status check_warm_up(const clave_session_options *o, const device_set *set) {
   if (o->warm_up != CLAVE_WARM_UP_WAIT && o->warm_up != CLAVE_WARM_UP_BACKGROUND)
-    return INVALID("warm_up is %d, not 0 (wait) or 1 (background)", (int)o->warm_up);
+    return INVALID("warm_up: expected 0 (wait) or 1 (background), got %d", (int)o->warm_up);
   if (o->warm_up == CLAVE_WARM_UP_WAIT || !set->no_fallback) return NULL;
   return INVALID(
       "warming up in the background needs the CPU backend to answer meanwhile, but the device was "
@@ -157,7 +160,7 @@ static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
   if (!clave_dtype_name(value->dtype))
     return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
   if (value->rank < 0 || value->rank > CLAVE_MAX_RANK)
-    return INVALID("input %u has rank %d, not 0 to %d", index, value->rank, CLAVE_MAX_RANK);
+    return INVALID("input %u: expected rank 0 to %d, got %d", index, CLAVE_MAX_RANK, value->rank);
   return NULL;
 }
 
@@ -400,8 +403,9 @@ static clave_status read_peak(const clave_peak *given, device_peak *out) {
   if (!clave_dtype_name(p.dtype)) return INVALID("a peak has dtype %d", (int)p.dtype);
   if (!(p.flops_a_second >= 0) || !(p.bytes_a_second >= 0) || isinf(p.flops_a_second) ||
       isinf(p.bytes_a_second))
-    return INVALID("a peak of '%s' is %g FLOP and %g bytes a second, not finite numbers from 0 on",
-                   p.device, p.flops_a_second, p.bytes_a_second);
+    return INVALID(
+        "a peak of '%s': expected finite numbers from 0 on, got %g FLOP and %g bytes a second",
+        p.device, p.flops_a_second, p.bytes_a_second);
   *out = (device_peak){strdup(p.device), (dtype)p.dtype, p.flops_a_second, p.bytes_a_second};
   return out->device ? NULL : status_no_memory();
 }

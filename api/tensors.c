@@ -56,7 +56,7 @@ static clave_status entry_from_public(const char *name, const clave_tensor *in, 
   if (!clave_dtype_name(in->dtype))
     return INVALID("tensor '%s' has no known dtype (%d)", name, (int)in->dtype);
   if (in->rank < 0 || in->rank > MAX_RANK)
-    return INVALID("tensor '%s' has rank %d, not 0 to %d", name, in->rank, MAX_RANK);
+    return INVALID("tensor '%s': expected rank 0 to %d, got %d", name, MAX_RANK, in->rank);
   tensor t = tensor_from_public(in);
   *e = (tensor_entry){.name = name, .type = t.type, .rank = t.rank, .data = in->data};
   memcpy(e->dims, t.dims, sizeof e->dims);

@@ -165,7 +165,7 @@ static bool lay_out(const header *h, npy_array *t) {
 
 static clave_status check_bools(const char *path, const unsigned char *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
-    if (bytes[i] > 1) return INVALID("%s: element %zu is %d, not a bool", path, i, bytes[i]);
+    if (bytes[i] > 1) return INVALID("%s: element %zu: expected a bool, got %d", path, i, bytes[i]);
   }
   return NULL;
 }

@@ -67,10 +67,10 @@ static int take_tensor(input *in, const char *where, const clave_tensor *value) 
   if (!in->info.is_scalar) return EXIT_GOOD;
   bool wants_float = in->info.dtype == CLAVE_F64;
   if (count_elements(value) != 1)
-    return fail("%s: input %s is a scalar, not a tensor", where, in->info.name);
+    return fail("%s: input %s: expected a scalar, got a tensor", where, in->info.name);
   if (wants_float == is_integer(value->dtype) ||
       (in->info.dtype == CLAVE_BOOL && value->dtype != CLAVE_BOOL)) {
-    return fail("%s: input %s is a scalar of dtype %s, not %s", where, in->info.name,
+    return fail("%s: input %s: expected a scalar of dtype %s, got %s", where, in->info.name,
                 clave_dtype_name(in->info.dtype), clave_dtype_name(value->dtype));
   }
   if (wants_float) {
@@ -103,7 +103,7 @@ static int take_literal(input *in, const char *literal) {
       good = integer || strcmp(literal, "false") == 0;
     }
     if (!good)
-      return fail("--input %s takes a value of dtype %s, not \"%s\"", in->info.name,
+      return fail("--input %s: expected a value of dtype %s, got \"%s\"", in->info.name,
                   clave_dtype_name(type), literal);
     memcpy(&in->scalar, &integer, sizeof integer);
   } else {
@@ -255,7 +255,7 @@ int read_dim(const char *given, size_t *length, int64_t *n) {
 static int fix_scalar(input *in, const char *given, int64_t n) {
   const clave_dtype type = in->info.dtype;
   if (!is_integer(type))
-    return fail("--dim %s: %s is a scalar of dtype %s, not an integer", given, in->info.name,
+    return fail("--dim %s: %s: expected an integer, got a scalar of dtype %s", given, in->info.name,
                 clave_dtype_name(type));
   if (type != CLAVE_U64 && !fits_dtype(type, n))
     return fail("--dim %s: %s is a scalar of dtype %s, which has no %" PRId64, given, in->info.name,

@@ -181,8 +181,9 @@ static int verify_program(const void *arguments, page *out) {
   if (!result) text_puts(out, "program  good: structure, shapes, dtypes, hashes\n");
   if (!result && wants_results(a)) result = verify_results(a, &m, out);
   if (!result && !wants_results(a) && (a->model.device || a->model.no_fallback))
-    print_note(NULL, "only the structure was checked, nothing was compared on a device: --run or "
-                     "--reference does");
+    print_note(NULL,
+               "only the structure was checked, nothing was compared on a device: --run or "
+               "--reference does");
   close_model(&m);
   return result;
 }

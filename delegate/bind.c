@@ -10,7 +10,7 @@
 static clave_status check_described(const clave_tensor *t) {
   if (!clave_dtype_name(t->dtype)) return INVALID("dtype %d is none", (int)t->dtype);
   if (t->rank < 0 || t->rank > CLAVE_MAX_RANK)
-    return INVALID("rank %d, not 0 to %d", t->rank, (int)CLAVE_MAX_RANK);
+    return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, t->rank);
   for (int k = 0; k < t->rank; k++)
     if (t->dims[k] < 0) return INVALID("dimension %d is %lld", k, (long long)t->dims[k]);
   return NULL;
@@ -44,7 +44,7 @@ static clave_status read_memory(const clave_delegate_memory *given, clave_delega
     case CLAVE_DELEGATE_DMA_BUF:
       return out->fd >= 0 ? NULL : INVALID("descriptor %d of a dma-buf is negative", out->fd);
   }
-  return INVALID("memory of kind %d, not a clave_delegate_memory_kind", (int)out->kind);
+  return INVALID("memory: expected a clave_delegate_memory_kind, got %d", (int)out->kind);
 }
 
 /* ---------------------------------------------------------------- inputs */

@@ -32,10 +32,10 @@ static clave_status check_tensor(const clave_delegate_graph *g, uint32_t index) 
   const clave_delegate_tensor *t = &g->tensors[index];
   TRY_GIVEN(t->name);
   if ((unsigned)t->kind > CLAVE_SLOT_TEMPORARY)
-    return INVALID("kind %d, not a clave_slot_kind", (int)t->kind);
+    return INVALID("kind: expected a clave_slot_kind, got %d", (int)t->kind);
   if (!clave_dtype_name(t->dtype)) return INVALID("dtype %d is none", (int)t->dtype);
   if (t->rank < 0 || t->rank > CLAVE_MAX_RANK)
-    return INVALID("rank %d, not 0 to %d", t->rank, (int)CLAVE_MAX_RANK);
+    return INVALID("expected rank 0 to %d, got %d", (int)CLAVE_MAX_RANK, t->rank);
   for (int k = 0; k < t->rank; k++) {
     if (t->sizes[k] > g->n_sizes)
       return INVALID("dimension %d is size %u of %u", k, t->sizes[k], g->n_sizes);
@@ -55,7 +55,7 @@ static clave_status check_operands(const clave_delegate_operand *list, uint32_t 
   for (uint32_t k = 0; k < n; k++) {
     const clave_delegate_operand *o = &list[k];
     if ((unsigned)o->source > CLAVE_DELEGATE_OPERAND_FLOAT)
-      return INVALID("source %d of operand %u, not a clave_delegate_source", (int)o->source, k);
+      return INVALID("operand %u: expected a clave_delegate_source, got %d", k, (int)o->source);
     if (o->source <= CLAVE_DELEGATE_OPERAND_STEP && o->i != (uint32_t)o->i)
       return INVALID("operand %u is %s %lld, expected 0 to 4294967295", k,
                      o->source == CLAVE_DELEGATE_OPERAND_STEP ? "step" : "input", (long long)o->i);
@@ -94,7 +94,7 @@ static clave_status check_field(const clave_delegate_graph *g, const clave_deleg
     case CLAVE_DELEGATE_BOOL:
       return NULL;
   }
-  return INVALID("kind %d, not a clave_delegate_field_kind", (int)f->kind);
+  return INVALID("kind: expected a clave_delegate_field_kind, got %d", (int)f->kind);
 }
 
 static clave_status check_node(const clave_delegate_graph *g, const clave_delegate_node *n) {

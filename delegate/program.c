@@ -101,7 +101,7 @@ static clave_status read_payload(delegate_program *p, const clave_delegate_paylo
     case CLAVE_DELEGATE_GRAPH:
       return read_graph(p, given);
   }
-  return INVALID("format %d, not a clave_delegate_format", (int)given->format);
+  return INVALID("format: expected a clave_delegate_format, got %d", (int)given->format);
 }
 
 /* The program, without a handle. */

@@ -14,7 +14,7 @@ static clave_status check_input(const session *s, const ir_argument *a, const te
     ir_value_type type = s->prog->ir.values.items[a->value].type;
     bool fits = v->rank == 0 && (type == IR_VALUE_TYPE_FLOAT || !dtype_has_fractions(v->type));
     return fits ? NULL
-                : INVALID("it is a %s scalar, not %s of rank %d",
+                : INVALID("expected a %s scalar, got %s of rank %d",
                           type == IR_VALUE_TYPE_FLOAT ? "float" : "integer", dtype_name(v->type),
                           v->rank);
   }
@@ -24,7 +24,7 @@ static clave_status check_input(const session *s, const ir_argument *a, const te
   for (int i = 0; fits && i < want->rank; i++)
     fits = dim_matches(v->dims[i], want->dims[i]) && v->dims[i] >= 0;
   if (fits) return NULL;
-  return INVALID("it is %s %s, not %s %s", dtype_name(want->type),
+  return INVALID("expected %s %s, got %s %s", dtype_name(want->type),
                  tensor_shape_text(want, want_text, sizeof want_text), dtype_name(v->type),
                  tensor_shape_text(v, have_text, sizeof have_text));
 }

@@ -212,7 +212,7 @@ static clave_status need_bytes(session *s, uint32_t index, size_t from, size_t s
 static clave_status check_size(session *s, uint32_t index, size_t size) {
   TRY(need_bytes(s, index, 0, 0));
   if (size == s->state[index]->bytes) return NULL;
-  return INVALID("state %u has %zu bytes, not %zu", index, s->state[index]->bytes, size);
+  return INVALID("state %u: expected %zu bytes, got %zu", index, s->state[index]->bytes, size);
 }
 
 clave_status session_read_state_part(session *s, uint32_t index, size_t from, void *data,

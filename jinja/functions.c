@@ -16,7 +16,8 @@ static clave_status add_pairs(render *r, value from, dict *to) {
   TRY(value_items(&r->arena, from, &items));
   for (size_t i = 0; i < items.count; i++) {
     TRY(value_items(&r->arena, items.items[i], &pair));
-    if (pair.count != 2) return INVALID("item %zu of a dict has %zu parts, not 2", i, pair.count);
+    if (pair.count != 2)
+      return INVALID("item %zu of a dict: expected 2 parts, got %zu", i, pair.count);
     TRY(dict_set(&r->arena, to, pair.items[0], pair.items[1]));
   }
   return NULL;

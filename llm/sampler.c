@@ -23,12 +23,12 @@ struct clave_sampler {
 
 static clave_status check_range(const char *name, float value, float most) {
   if (value >= 0 && value <= most) return NULL;
-  if (most < HUGE_VALF) return INVALID("%s is %g, not between 0 and %g", name, value, most);
-  return INVALID("%s is %g, not 0 or more", name, value);
+  if (most < HUGE_VALF) return INVALID("%s: expected 0 to %g, got %g", name, most, value);
+  return INVALID("%s: expected 0 or more, got %g", name, value);
 }
 
 static clave_status check_finite(const char *name, float value) {
-  return isfinite(value) ? NULL : INVALID("%s is %g, not a finite number", name, value);
+  return isfinite(value) ? NULL : INVALID("%s: expected a finite number, got %g", name, value);
 }
 
 static clave_status check_options(const clave_sampler_options *o) {

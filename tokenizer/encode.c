@@ -95,7 +95,8 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes,
   clave_encode_options o;
   TRY(sized_read(options, &o, SIZED(clave_encode_options, special)));
   if ((unsigned)o.special > CLAVE_SPECIAL_TEXT) {
-    return INVALID("clave_encode_options: special is %d, not a clave_special", (int)o.special);
+    return INVALID("clave_encode_options: special: expected a clave_special, got %d",
+                   (int)o.special);
   }
   bool special =
       o.special == CLAVE_SPECIAL_DEFAULT ? t->match_special : o.special == CLAVE_SPECIAL_MATCH;

@@ -199,7 +199,7 @@ static clave_status refuse_choice(const char *choice) {
   for (int i = 0; i < SETS; i++)
     text_printf(&names, "%s%s", i == 0 ? "" : i < SETS - 1 ? ", " : " or ", sets[i].name);
   clave_status st = text_status(&names);
-  if (!st) st = INVALID("CLAVE_ASM is '%s', not 0, %s", choice, names.data);
+  if (!st) st = INVALID("CLAVE_ASM: expected 0, %s, got '%s'", names.data, choice);
   text_free(&names);
   return st;
 }

@@ -232,6 +232,6 @@ clave_status read_number(const model_argument *a, const char *word, unsigned cha
     memcpy(bytes, &integer, sizeof integer);
   }
   return is_good ? NULL
-                 : INVALID("input '%s' is a number, %s, not \"%.200s\"", a->name,
+                 : INVALID("input '%s': expected a number, %s, got \"%.200s\"", a->name,
                            dtype_name(a->type), word);
 }

@@ -71,11 +71,11 @@ static clave_status find_method(const model_info *info, const char *name, int *o
 static clave_status wrong_shape(const model_method *m, const model_argument *a,
                                 const int64_t *dims) {
   text t = {0};
-  for (int i = 0; i < a->rank; i++) text_printf(&t, "%s%" PRId64, i ? ", " : "", dims[i]);
-  text_puts(&t, "); it is ");
   append_type(&t, m, a);
+  text_puts(&t, ", got (");
+  for (int i = 0; i < a->rank; i++) text_printf(&t, "%s%" PRId64, i ? ", " : "", dims[i]);
   clave_status st = text_status(&t);
-  if (!st) st = INVALID("input '%s' is given as (%s", a->name, t.data);
+  if (!st) st = INVALID("input '%s': expected %s)", a->name, t.data);
   text_free(&t);
   return st;
 }

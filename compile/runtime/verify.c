@@ -49,8 +49,8 @@ static clave_status compare_elements(const model_info *info, const model_argumen
                                      const void *data, const model_bytes *kept) {
   bool is_close = false;
   if (bytes != kept->size)
-    return INVALID("output '%s' has %zu bytes, not %zu as where it was compiled (%s)", a->name,
-                   bytes, kept->size, info->tests.processor);
+    return INVALID("output '%s': expected %zu bytes, as where it was compiled (%s), got %zu",
+                   a->name, kept->size, info->tests.processor, bytes);
   if (!info->tests.is_close((int)a->type, bytes / dtype_size(a->type), data, kept->data, &is_close))
     return status_no_memory();
   return is_close

@@ -130,7 +130,7 @@ class _Source:
         if re.search(r'#\s*include\s*"', kernel.source):
             raise Error(f"{op}: a kernel's source must not include files")
         if kernel.device not in schema.CustomDevice.__members__:
-            raise Error(f"{op}: device is {kernel.device!r}, not {', '.join(schema.CustomDevice.__members__)}")
+            raise Error(f"{op}: device: expected {', '.join(schema.CustomDevice.__members__)}, got {kernel.device!r}")
         head = heads[0]
         parameters = tuple(_parameter(op, p) for p in head[2].split(",") if p.strip() not in ("", "void"))
         made = cls(kernel, kernel.source[: head.start()], kernel.source[head.end() :], parameters)
@@ -152,7 +152,7 @@ class _Source:
                 wanted = "not be const" if p.name in outs else "be `global const`"
                 raise Error(f"{op}: the kernel's {p.name} must {wanted}")
             if not p.space and p.type not in _NUMBERS:
-                raise Error(f"{op}: the kernel's {p.name} is {p.type}, not {', '.join(_NUMBERS)}")
+                raise Error(f"{op}: the kernel's {p.name}: expected {', '.join(_NUMBERS)}, got {p.type}")
         missing = [n for n in outs if n not in {p.name for p in self.parameters}]
         if missing:
             raise Error(f"{op}: the kernel has no parameter for result {missing[0]}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.export import AdditionalInputs, ExportedProgram, ShapesCollection
+from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -27,6 +27,7 @@ from torch.export.graph_signature import (
 from clave import arguments, mutation, structure, trace
 from clave.builder import VIEWS, MethodBuilder, ProgramBuilder, Slot, Val
 from clave.conversion import Conversion
+from clave.entries import entries_of
 from clave.errors import Code, Error, Unsupported
 from clave.evaluation import Evaluator
 from clave.lowering import LOWERINGS, Context
@@ -88,10 +89,7 @@ def export(
 
     UnsupportedOp lists every op that clave cannot run, with its places in the model; Error says what else is wrong.
     """
-    methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
-    entries = {name: entry_of(name, entry) for name, entry in methods.items()}
-    if not entries:
-        raise Error("module: expected a module or a dict of methods, got a dict of 0")
+    entries = entries_of(module, args, kwargs, dynamic_shapes)
     verify, report = arguments.flag("verify", verify), arguments.flag("report", report)
     check_wish(quantize)
     if dtype is not None:
@@ -194,24 +192,6 @@ def converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]
         name: (conversion.module(trace.checked(module)), conversion.inputs(args), conversion.inputs(kwargs), shapes)
         for name, (module, args, kwargs, shapes) in entries.items()
     }
-
-
-def entry_of(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
-    """(module, args, kwargs, dynamic_shapes)"""
-    if not isinstance(name, str) or not name:
-        raise arguments.refused("module", "methods by their names", name)
-    entry = entry if isinstance(entry, tuple) else (entry,)
-    if not 1 <= len(entry) <= 4:
-        raise Error(f"method {name!r}: expected (module, args, kwargs, dynamic_shapes), got {len(entry)} things")
-    module, args, kwargs, shapes = (*entry, *(None,) * (4 - len(entry)))
-    if args is not None and not isinstance(args, tuple | list):
-        one = "; of one input: (x,)" if isinstance(args, torch.Tensor) else ""
-        raise Error(f"args: expected a tuple of example inputs, got {arguments.described(args)}{one}")
-    if kwargs is not None and not (isinstance(kwargs, dict) and all(isinstance(k, str) for k in kwargs)):
-        raise arguments.refused("kwargs", "a dict of example inputs by name", kwargs)
-    if shapes is not None and not isinstance(shapes, dict | tuple | list | ShapesCollection | AdditionalInputs):
-        raise arguments.refused("dynamic_shapes", "a dict, tuple or list as torch.export takes it", shapes)
-    return module, None if args is None else tuple(args), kwargs, shapes
 
 
 def capture_method(

@@ -46,7 +46,7 @@ def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
         multiplied = turned or users.reads_rows(slot)
         if not (users.convolves(slot) or multiplied):
             continue
-        text = wish(slot.name, data) if callable(wish) else wish
+        text = _asked(wish, slot.name, data) if callable(wish) else wish
         if text is None or (text is wish and not multiplied and isinstance(parse(text), Blocks)):
             continue
         axis = slot.rank - 1 if multiplied else 1
@@ -55,6 +55,15 @@ def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
         users.replace(slot, made[0], bool(turned))
         done.append(slot.name)
     return done
+
+
+def _asked(wish: Callable[[str, torch.Tensor], Any], name: str, data: torch.Tensor) -> Any:
+    try:
+        return wish(name, data)
+    except Error:
+        raise
+    except Exception as e:
+        raise Error(f"quantize: the function raised {type(e).__name__} for {name!r}: {e}") from e
 
 
 def join(builder: ProgramBuilder) -> None:

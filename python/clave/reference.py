@@ -22,8 +22,9 @@ from clave import _library as L
 from clave import _tensors, arguments, sources, trace
 from clave.command import Parser, run
 from clave.conversion import Conversion
+from clave.entries import entry_of
 from clave.errors import Error
-from clave.exporter import Options, capture_method, converted, entry_of
+from clave.exporter import Options, capture_method, converted
 from clave.places import name_of, users_line
 from clave.private import alone, meaning_of, pytree
 from clave.quiet import quiet

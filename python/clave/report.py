@@ -61,7 +61,12 @@ class Report:
             rows += [
                 ("method", m.name),
                 ("ops", f"{sum(m.ops.values())}: {_counts(m.ops)}"),
-                ("memory", f"no bound: {m.unbounded} has none" if m.memory is None else f"temporaries and outputs at most {_size(m.memory)}"),
+                (
+                    "memory",
+                    f"no bound: {m.unbounded} has none"
+                    if m.memory is None
+                    else f"temporaries and outputs at most {_size(m.memory)}",
+                ),
             ]
             rows += [] if m.error is None else [("error", f"at most {m.error:.2g} of the largest magnitude")]
         return "\n".join(f"{name:<12}{value}" for name, value in rows)

@@ -265,7 +265,7 @@ static void test_bad_calls(void **state) {
   cl_mem m = new_buffer(h.context, 0, 65536, NULL);
   good(clave_session_create(p, h.device, NULL, &s));
   wrong.dims[1] = IN - 1;
-  expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0), "it is F32");
+  expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0), "expected F32");
   wrong = shape;
   wrong.strides[0] = 2 * IN;
   expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0), "it is not contiguous");

@@ -313,9 +313,9 @@ static void test_peaks_that_are_none(void **state) {
   const double bad[] = {-1, (double)NAN, (double)INFINITY};
   for (int i = 0; i < 3; i++) {
     wrong[1] = peak_of("cpu", CLAVE_F32, bad[i], 1);
-    expect_invalid(clave_session_set_peaks(s, wrong, 2), "not finite numbers from 0 on");
+    expect_invalid(clave_session_set_peaks(s, wrong, 2), "expected finite numbers from 0 on, got");
     wrong[1] = peak_of("cpu", CLAVE_F32, 1, bad[i]);
-    expect_invalid(clave_session_set_peaks(s, wrong, 2), "not finite numbers from 0 on");
+    expect_invalid(clave_session_set_peaks(s, wrong, 2), "expected finite numbers from 0 on, got");
   }
   clave_session_destroy(s);
   clave_program_destroy(p);
@@ -374,8 +374,8 @@ static void test_bad_state(void **state) {
   good(clave_session_create(p, device, NULL, &a));
   good(clave_session_create(q, device, NULL, &b));
   expect_error(clave_session_read_state(a, 1, count, 16), "state 1 of a program with 1");
-  expect_error(clave_session_read_state(a, 0, count, 24), "state 0 has 16 bytes, not 24");
-  expect_error(clave_session_write_state(a, 0, count, 0), "state 0 has 16 bytes, not 0");
+  expect_error(clave_session_read_state(a, 0, count, 24), "state 0: expected 16 bytes, got 24");
+  expect_error(clave_session_write_state(a, 0, count, 0), "state 0: expected 16 bytes, got 0");
   expect_error(clave_session_copy_state(a, b), "different programs");
   expect_error(clave_program_state(p, 1, &info), "state 1 of a program with 1");
   clave_session_destroy(a);

@@ -140,7 +140,8 @@ static void test_bad_sizes(void **state) {
   expect_error(clave_session_resize(o.s, "n", -1), "must be in [1, 8]");
   expect_rows(o.s, 0, 8, 8, 0);
   good(clave_session_resize(o.s, "n", 3));
-  expect_error(clave_session_write_state(o.s, 0, x, bytes_of(8)), "state 0 has 72 bytes, not 192");
+  expect_error(clave_session_write_state(o.s, 0, x, bytes_of(8)),
+               "state 0: expected 72 bytes, got 192");
   close_program(&o);
 }
 

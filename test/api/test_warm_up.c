@@ -203,8 +203,8 @@ static void test_bad_options(void **state) {
   const clave_session_options soon = {.warm_up = (clave_warm_up)2},
                               never = {.warm_up = (clave_warm_up)-1},
                               both = {.fast = true, .strict = 1};
-  expect_refused("cpu", false, soon, "warm_up is 2, not 0 (wait) or 1 (background)");
-  expect_refused("cpu", false, never, "warm_up is -1");
+  expect_refused("cpu", false, soon, "warm_up: expected 0 (wait) or 1 (background), got 2");
+  expect_refused("cpu", false, never, "background), got -1");
   expect_refused("cpu", true, background, "the device was opened without fallback");
   expect_refused("cpu", false, both, "a session is asked to be fast and strict, expected one");
 }

@@ -72,7 +72,7 @@ def test_good_files(tool, program, raw):
         (header(form("[('a', '<f4')]")), "not a plain one"),
         (header(form("'" + "f" * 40 + "'")), "not a plain one"),
         (header(form("''")), "is none of"),
-        (header(form(order="1")), "not a bool"),
+        (header(form(order="1")), "expected a bool"),
         (header(form(shape="8")), "not a tuple"),
         (header(form(shape="(8)")), "not a tuple"),
         (header(form(shape="(2, -4)")), "not a tuple of integers"),
@@ -88,7 +88,7 @@ def test_good_files(tool, program, raw):
         (header("{'descr': '<f4', 'more': 1}"), "unknown key"),
         (header("{'descr': '<f4'"), "bad header"),
         (header("{" + "'" * 50), "bad header"),
-        (header(form("'|b1'")) + b"\1\0\2\0\0\0\0\0", "element 2 is 2, not a bool"),
+        (header(form("'|b1'")) + b"\1\0\2\0\0\0\0\0", "element 2: expected a bool, got 2"),
     ],
     ids=range(33),
 )

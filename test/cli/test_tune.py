@@ -266,7 +266,7 @@ def test_dim_of_a_scalar(tool, tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(content))
     words = ("tune", "p.json", "--device", "cpu", "--dry-run")
     says = tool.bad(1, *words, "--dim", "scale=3")
-    assert says == "--dim scale=3: scale is a scalar of dtype F64, not an integer"
+    assert says == "--dim scale=3: scale: expected an integer, got a scalar of dtype F64"
     assert (
         tool.bad(1, *words, "--dim", "flag=300") == "--dim flag=300: flag is a scalar of dtype BOOL, which has no 300"
     )

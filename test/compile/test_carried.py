@@ -238,7 +238,7 @@ def test_numbers_stand_in_the_place_of_files(tmp_path, target):
     compare(program, exe, [(noise(10, 2), n) for n in (4, 7, 10)], target=target)
     for said in ("x", "", "1.5", "99999999999999999999"):
         r = call(exe, tmp_path / "in0.bin", said, tmp_path / "o", tmp_path / "p", env=ALONE[DEVICES[target]])
-        assert r.returncode == 1 and f"input 'n' is a number, I64, not \"{said}\"" in r.stderr
+        assert r.returncode == 1 and f"input 'n': expected a number, I64, got \"{said}\"" in r.stderr
     fixed = tmp_path / "fixed"
     make(program, fixed, *form_of(target), "--dim", "n=5")
     want = [np.asarray(w) for w in clave.Session(str(program), device=DEVICES[target]).run(noise(10, 2), 5)]
@@ -257,7 +257,7 @@ def test_a_number_that_is_a_float(tmp_path, monkeypatch):
     said = call(tmp_path / "m", "--help", env={}).stdout
     assert "input 1: scale: a number, F64" in said and "output 0: ?[31mred: F32 (3, 4), 48 bytes" in said
     r = call(tmp_path / "m", tmp_path / "in0.bin", "half", tmp_path / "o", tmp_path / "p", env={})
-    assert r.returncode == 1 and "input 'scale' is a number, F64, not \"half\"" in r.stderr
+    assert r.returncode == 1 and "input 'scale': expected a number, F64, got \"half\"" in r.stderr
 
 
 def test_a_number_whose_value_has_another_name(tmp_path):

@@ -118,7 +118,7 @@ static void test_bad_clv(void **state) {
   payload.data = NULL;
   expect(d.load(&payload, &p), CLAVE_INVALID, "data is NULL");
   payload.format = 9;
-  expect(d.load(&payload, &p), CLAVE_INVALID, "format 9");
+  expect(d.load(&payload, &p), CLAVE_INVALID, "expected a clave_delegate_format, got 9");
   expect(d.load(NULL, &p), CLAVE_INVALID, "payload is NULL");
   payload.size = 8;
   expect(d.load(&payload, &p), CLAVE_INVALID, "size is 8");
@@ -323,7 +323,7 @@ static void test_wrong_tensors(void **state) {
   expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory is NULL");
   m = at(images, sizeof images);
   m.kind = 7;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "kind 7");
+  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory_kind, got 7");
   m.kind = CLAVE_DELEGATE_DMA_BUF;
   m.fd = -1;
   expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");
@@ -341,9 +341,9 @@ static void test_wrong_tensors(void **state) {
   expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "F16");
   bad = x;
   bad.rank = 3;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "not F32 (1, 1, 28)");
+  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got F32 (1, 1, 28)");
   bad.rank = -1;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "rank -1");
+  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got -1");
   bad = x;
   bad.dims[2] = -28;
   expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "dimension 2 is -28");

@@ -39,7 +39,7 @@ BODY = "{ out[0] = 0; }"
         (f"kernel void f(local int *n, global float *out) {BODY}", "n is no local memory of the op: it has none"),
         (f"kernel void f(global float *x, global float *out) {BODY}", "x must be `global const`"),
         (f"kernel void f(global const float *out) {BODY}", "out must not be const"),
-        (f"kernel void f(uint a, global float *out) {BODY}", "a is uint, not int, long, float, double"),
+        (f"kernel void f(uint a, global float *out) {BODY}", "a: expected int, long, float, double, got uint"),
         (f"kernel void f(float a) {BODY}", "no parameter for result out"),
         (f'#include "common.h"\nkernel void f(global float *out) {BODY}', "must not include files"),
     ],
@@ -54,7 +54,7 @@ def test_kernels_are_held_against_the_op(kernel, said):
     ("more", "said"),
     [
         ({"grid": 1, "local": 512}, "local is 512, expected numbers from 1, at most 256 in all"),
-        ({"grid": 1, "device": "fpga"}, "device is 'fpga', not any, cpu, gpu"),
+        ({"grid": 1, "device": "fpga"}, "device: expected any, cpu, gpu, got 'fpga'"),
     ],
 )
 def test_options_of_a_kernel(more, said):

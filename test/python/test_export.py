@@ -361,10 +361,17 @@ def test_complex_numbers_of_halves_are_refused():
         clave.export(Fn(lambda x: x.real).eval(), (torch.zeros(4, dtype=torch.complex32),))
 
 
-@pytest.mark.parametrize("wish", ["int9", "int4:17", "e4m3:zeros", "int4:32:", 4])
+@pytest.mark.parametrize("wish", ["int9", "int4:17", "e4m3:zeros", "int4:32:"])
 def test_quantize_is_refused_by_name(wish):
     with pytest.raises(clave.Error, match=f"quantize={wish!r}, expected int2 to int8"):
         clave.export(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantize=wish)
+
+
+def test_quantize_that_is_no_text_is_refused():
+    with pytest.raises(
+        clave.Error, match=r"quantize: expected a text such as 'int8', a function .* or None, got int 4"
+    ):
+        clave.export(nn.Linear(64, 4).eval(), (torch.zeros(1, 64),), quantize=4)
 
 
 def test_no_module():

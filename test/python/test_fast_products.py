@@ -411,7 +411,7 @@ def test_names_of_instructions(session):
     names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product, avx512_bf16, amx_bf16, pairs_local, amx_bf16_local, "
     names += "amx_int8, amx_int8_local, "
     names += "subgroups, mma_sync or mma_local"
-    with pytest.raises(clave.Error, match=f"CLAVE_ASM is 'sse', not 0, {names}"):
+    with pytest.raises(clave.Error, match=f"CLAVE_ASM: expected 0, {names}, got 'sse'"):
         session(program, "sse")
 
 

@@ -184,7 +184,7 @@ def test_unknown_settings(program: Path, monkeypatch: pytest.MonkeyPatch, name: 
     check = "maybe" if name == "CLAVE_SELF_CHECK" else "on"
     done = run(program, ROOT / "kernels_cl", check=check)
     assert done.returncode == 1
-    assert f"{name} is 'maybe', not {right}" in done.stderr
+    assert f"{name}: expected {right}, got 'maybe'" in done.stderr
 
 
 def test_strict_is_an_error_in_place_of_a_note(program: Path, broken: Path) -> None:

@@ -127,7 +127,8 @@ static clave_status make_program(life *l) {
   size_t size;
   const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path, &size), &size);
   TRY(make_by_name(l, bytes, size));
-  return clave_program_create(bytes, size, constants, info.n_constants, &l->made);
+  TRY(clave_program_create(bytes, size, constants, info.n_constants, &l->made));
+  return clave_program_own_constants(l->made);
 }
 
 /* In place, as executables that carry a program have it. */

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import math
+import numbers
 import operator
 import os
 from collections.abc import Iterable, Mapping
@@ -19,7 +22,7 @@ def described(x: Any) -> str:
         return f"the class {x.__qualname__}"
     if isinstance(x, str | bytes | int | float | complex):
         text = repr(x) if not isinstance(x, int) or -(10**30) < x < 10**30 else "one of many digits"
-        return f"{kind} {text[:60]}"
+        return text[:60]
     if hasattr(x, "dtype"):
         try:
             return f"a {kind} of shape {tuple(x.shape)}"
@@ -59,16 +62,33 @@ def path(name: str, x: Any, expected: str = "a path (str or os.PathLike)") -> by
     return found
 
 
-def integer(name: str, x: Any, low: int, high: int) -> int:
-    """A whole number in [low, high]: an int, or numpy's or torch's."""
-    bounds = f"an integer in [{_number(low)}, {_number(high)}]"
-    try:
-        found = operator.index(x)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor without an element
-        raise refused(name, bounds, x) from None
-    if isinstance(x, bool) or not low <= found <= high:
-        raise refused(name, bounds, x)
+def integer(name: str, x: Any, low: int, high: int, otherwise: str = "") -> int:
+    """A whole number in [low, high]: an int, numpy's, torch's, or a float such as 2.0. otherwise: what else the
+    argument may be, for the message."""
+    found = None
+    if not is_bool(x):
+        try:
+            found = operator.index(x)
+        except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor without an element
+            is_whole = isinstance(x, numbers.Real) and math.isfinite(x) and x == int(x)
+            found = int(x) if is_whole else None
+    if found is None or not low <= found <= high:
+        raise refused(name, f"an integer of {_number(low)} to {_number(high)}{otherwise}", x)
     return found
+
+
+def number(name: str, x: Any, low: float, high: float) -> float:
+    """A number in [low, high]; NaN is none. Infinite bounds say that the number itself is finite."""
+    is_good = isinstance(x, numbers.Real) and not is_bool(x) and math.isfinite(x) and low <= x <= high
+    if not is_good:
+        raise refused(name, _range(low, high), x)
+    return float(x)
+
+
+def _range(low: float, high: float) -> str:
+    if math.isinf(low):
+        return "a finite number"
+    return f"a number of {low:g} or more" if math.isinf(high) else f"a number of {low:g} to {high:g}"
 
 
 def _number(n: int) -> str:
@@ -76,9 +96,14 @@ def _number(n: int) -> str:
     return f"2**{power} - 1" if n > 10**6 and n + 1 == 2**power else str(n)
 
 
+def is_bool(x: Any) -> bool:
+    """True for numpy's too."""
+    return isinstance(x, bool) or type(x).__name__ in ("bool_", "bool")
+
+
 def flag(name: str, x: Any) -> bool:
     """True or False; numpy's, 1 and 0 are taken for them."""
-    if isinstance(x, bool) or type(x).__name__ in ("bool_", "bool") or (isinstance(x, int) and x in (0, 1)):
+    if is_bool(x) or (isinstance(x, int) and x in (0, 1)):
         return bool(x)
     raise refused(name, "True or False", x)
 
@@ -120,3 +145,19 @@ def ids(name: str, x: Any) -> list[int]:
     except Exception:
         raise refused(name, "a list of integers", x) from None
     return [integer(f"an id of {name}", i, 0, 2**32 - 1) for i in found]
+
+
+class UnknownOption(Error, TypeError):
+    """A keyword argument that a function does not have."""
+
+
+def refuse_unknown(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> UnknownOption:
+    """The error for a name that there is not. elsewhere: what others call ours, by their names; what of those is not
+    among the known is clave.LLM's own."""
+    known = list(known)
+    near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+    if near is None:
+        return UnknownOption(f"no option {name!r}")
+    return UnknownOption(
+        f"no option {name!r}; " + (f"did you mean {near!r}?" if near in known else f"clave.LLM takes {near!r}")
+    )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clave import _library as L
+from clave.arguments import integer, refuse_unknown
 from clave.errors import Error
-from clave.limits import integer, refuse_unknown
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 
 if TYPE_CHECKING:

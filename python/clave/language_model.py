@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from clave import _library as L
+from clave.arguments import integer, refuse_unknown
 from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, check_limits, template_inputs
 from clave.errors import Error
-from clave.limits import integer, refuse_unknown
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 from clave.session import Device
 from clave.tokenizer import Tokenizer

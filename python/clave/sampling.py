@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from clave import _library as L
+from clave.arguments import flag, integer, number, refuse_unknown
 from clave.errors import Error
-from clave.limits import integer, number, refuse_unknown, switch
 
 Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 
@@ -98,7 +98,7 @@ class Sampling:
             settle(name, integer(name, getattr(self, name), 0, 2**bits - 1))
         for name, (low, high) in _NUMBERS.items():
             settle(name, number(name, getattr(self, name), low, high))
-        settle("ignore_stop_ids", switch("ignore_stop_ids", self.ignore_stop_ids))
+        settle("ignore_stop_ids", flag("ignore_stop_ids", self.ignore_stop_ids))
         settle("logit_bias", _biases(self.logit_bias))
         settle("stop", _stops(self.stop))
         if self.logits is not None and not callable(self.logits):

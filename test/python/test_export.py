@@ -368,9 +368,7 @@ def test_quantize_is_refused_by_name(wish):
 
 
 def test_quantize_that_is_no_text_is_refused():
-    with pytest.raises(
-        clave.Error, match=r"quantize: expected a text such as 'int8', a function .* or None, got int 4"
-    ):
+    with pytest.raises(clave.Error, match=r"quantize: expected a text such as 'int8', a function .* or None, got 4"):
         clave.export(nn.Linear(64, 4).eval(), (torch.zeros(1, 64),), quantize=4)
 
 

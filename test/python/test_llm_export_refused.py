@@ -313,5 +313,5 @@ def test_pt2e(folder):
     refused_with("the program is made already", exporter.lower(), [weights])
     encoded = [t for t in exporter.program.schema.tensors if t.encoding is not None]
     assert len(encoded) == 2 * 4 + 2  # q, k and v are one, gate and up, too
-    with pytest.raises(clave.Error, match="activations: expected 'all', 'inputs' or 'none', got str 'int8'"):
+    with pytest.raises(clave.Error, match="activations: expected 'all', 'inputs' or 'none', got 'int8'"):
         quantizer.ClaveQuantizer(activations="int8")

@@ -218,7 +218,7 @@ def test_what_export_is_given_without_a_tuple():
 
 
 def test_a_device_that_is_a_number(public):
-    with pytest.raises(clave.Error, match=r"device: expected .*'opencl:N'.*, got int 0"):
+    with pytest.raises(clave.Error, match=r"device: expected .*'opencl:N'.*, got 0"):
         clave.Session(public.program, device=0)
 
 

@@ -231,9 +231,9 @@ def test_warm_up_is_wait_or_background(program):
     session = clave.Session(program, "cpu", fallback=True, warm_up="background")  # nothing to wait for
     np.testing.assert_array_equal(session.run(X)[0], X * 2)
     assert session.answered_by == "cpu"
-    with pytest.raises(clave.Error, match="precision: expected 'strict', 'fast' or None, got str 'bold'"):
+    with pytest.raises(clave.Error, match="precision: expected 'strict', 'fast' or None, got 'bold'"):
         clave.Session(program, "cpu", precision="bold")
-    with pytest.raises(clave.Error, match="warm_up: expected 'wait' or 'background', got str 'soon'"):
+    with pytest.raises(clave.Error, match="warm_up: expected 'wait' or 'background', got 'soon'"):
         clave.Session(program, "cpu", warm_up="soon")
     with pytest.raises(clave.Error, match="the device was opened without fallback"):
         clave.Session(program, "opencl", fallback=False, warm_up="background")

@@ -54,7 +54,6 @@ MORE = {  # (class, configuration): what the families of _folders.py have none o
     "biogpt": ("BioGpt", {}),
     "phimoe": ("Phimoe", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None} | PHIMOE),
     "ctrl": ("CTRL", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 48, "dff": 48}),
-    "recurrent_gemma": ("RecurrentGemma", {"attention_window_size": 16, "num_hidden_layers": 3, "lru_width": 32}),
 }
 
 

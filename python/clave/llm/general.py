@@ -112,7 +112,9 @@ class General:
         set_attention(model, self.implementation)
 
     def rows(self, layer: Layer, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
-        return max_context, None
+        """One row more where the length is a size: torch takes two tokens or more for the least of any number, and has
+        the last position of a single one out of range."""
+        return max_context + (self.way.length == "size"), None
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
         return max_context  # what a model makes of rows that are not written depends on their number

@@ -79,7 +79,7 @@ def tinylm_text(prompt, n_tokens):
 
 @functools.cache
 def drawn_logits(n):
-    """Torch's logits of ResNet-20 for the first n of the 40 pictures of host_app's page, the names, and the right ones."""
+    """Torch's logits for the first n of the 40 pictures of host_app's page, the names, and the right answers."""
     import torch
 
     model, shapes = example("resnet"), example("resnet", "shapes.py")

@@ -1,4 +1,4 @@
-"""Result dtypes of operands that differ in dtype, against eager mode. Every op of torch with two tensors or more that
+"""Result dtypes of operands that differ in dtype, against eager mode. Every op of torch with two or more tensors that
 clave lowers or takes apart is called as its schema says, so that a new lowering is tested by itself. Refusals are right.
 """
 

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/number.h"
 
 clave_status file_error(const char *path, int error) {
   if (error == ENOMEM) return status_no_memory();
-  char buffer[128];
-  const char *reason = strerror_r(error, buffer, sizeof buffer);
+  const char *reason = system_error_text(error);
   char first = reason[0] >= 'A' && reason[0] <= 'Z' ? (char)(reason[0] + 32) : reason[0];
   return status_new(STATUS_IO, "%s: %c%s", path, first, reason[0] ? reason + 1 : "");
 }

@@ -83,6 +83,6 @@ def test_every_command(build, root, outsider, tmp_path, command, streams):
     )
     assert p.returncode in (0, 1), (p.returncode, p.stderr)
     errors = [line for line in p.stderr.splitlines() if not line.startswith("clave: note: ")]
-    assert len(errors) <= 1, p.stderr
+    assert p.returncode == 0 or len(errors) <= 1, p.stderr  # what is good prints its times there
     if streams.startswith(">") and whole.stdout and whole.returncode == 0:
         assert p.returncode == 1, command

@@ -10,6 +10,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 /* Of linux/dma-buf.h and linux/magic.h, which not every C library's headers come with. */
 #define SYNC_REQUEST _IOW('b', 0, uint64_t)
 enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4, DMA_BUF_FILES = 0x444d4142 };
@@ -17,7 +19,7 @@ enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4, DMA_BUF_FILES = 0x444d4142 }
 static clave_status failed(int fd, const char *call) {
   const int error = errno;
   if (error == ENOMEM) return status_no_memory();
-  return status_new(STATUS_IO, "dma-buf %d: %s: %s", fd, call, strerror(error));
+  return status_new(STATUS_IO, "dma-buf %d: %s: %s", fd, call, system_error_text(error));
 }
 
 static int synchronise(int fd, uint64_t flags) {

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/file_guard.h"
+#include "base/number.h"
 #include "base/room.h"
 
 enum { LONG_PATH = 1600 };
@@ -23,8 +24,7 @@ struct mapped_file {
 
 clave_status file_error(const char *path, int error) {
   if (error == ENOMEM) return status_no_memory();
-  char buffer[128];
-  const char *reason = strerror_r(error, buffer, sizeof buffer);
+  const char *reason = system_error_text(error);
   char first = reason[0] >= 'A' && reason[0] <= 'Z' ? (char)(reason[0] + 32) : reason[0];
   const char *rest = reason[0] ? reason + 1 : "";
   const size_t size = strlen(path);
@@ -46,12 +46,14 @@ static clave_status copy_file(int fd, const char *path, size_t size, file_map *o
   while (out->size < size) {
     ssize_t n = pread(fd, (char *)data + out->size, size - out->size, (off_t)out->size);
     if (n < 0 && errno == EINTR) continue;
-    if (n == (ssize_t)0) out->size = size; /* all of it is unmapped */
-    if (n == (ssize_t)0)
+    if (n < 0) return file_error(path, errno);
+    if (n == 0) {
+      const size_t got = out->size;
+      out->size = size; /* all of it is unmapped */
       return status_new(STATUS_IO,
                         "%s: expected %zu bytes, got %zu: it was cut short while it was read", path,
-                        size, out->size);
-    if (n < 0) return file_error(path, errno);
+                        size, got);
+    }
     out->size += (size_t)n;
   }
   return NULL;

@@ -4,12 +4,16 @@
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/float_env.h"
 
-/* Makes the C locale the thread's; returns what was. The object is static in the C library. */
+/* Static in the C library; 0: none. */
+static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+/* Makes the C locale the thread's; returns what was. */
 static locale_t enter_locale(void) {
-  const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  const locale_t c = c_locale();
   return c ? uselocale(c) : (locale_t)0;
 }
 
@@ -39,4 +43,9 @@ int number_print(char *out, size_t size, const char *format, ...) {
   const int n = number_vprint(out, size, format, args);
   va_end(args);
   return n;
+}
+
+const char *system_error_text(int error) {
+  const locale_t c = c_locale();
+  return c ? strerror_l(error, c) : "an error of the system";
 }

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/threads.h"
 
 extern char **environ;
@@ -334,7 +335,7 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
   free(t);
   *out = NULL;
   if (error == ENOMEM) return status_no_memory();
-  return status_new(STATUS_IO, "%s: %s", arguments[0], strerror(error));
+  return status_new(STATUS_IO, "%s: %s", arguments[0], system_error_text(error));
 }
 
 static int exit_of(int status) {

@@ -17,7 +17,7 @@
  * a getter gives is borrowed from the object. create, open and load are paired with destroy, which
  * takes NULL. Devices and programs may be shared by threads; a session keeps its own alive, so they
  * may be destroyed in any order. One session is used by one thread at a time. The library prints
- * nothing and never exits. A forked process makes devices and sessions of its own.
+ * nothing, never exits, and follows no locale or rounding mode. Forked processes open their own.
  *
  * Structs that begin with `size` (options, info) grow at their end in later versions: the caller
  * sets size to the struct's sizeof, and fields beyond it are neither read nor written. A size

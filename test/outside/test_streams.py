@@ -1,5 +1,8 @@
 """The tool with closed or full streams: one line or none, the documented exit status, never a signal."""
 
+import json
+import os
+import pathlib
 import subprocess
 
 import pytest
@@ -26,3 +29,60 @@ def test_the_reader_goes_away(build, root, outsider):
     command = f'"{build}/clave" inspect {MODEL} --json | head -c 1'
     p = subprocess.run(["sh", "-c", command], cwd=root, env=outsider, capture_output=True, text=True)
     assert p.stdout == "{" and p.returncode == 0
+
+
+BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", "build"))
+CHATML = "chatml --messages /dev/stdin"
+WORDS = {  # of each command that the tool lists, arguments with which it does something
+    "devices": "",
+    "run": f"{MODEL} --device cpu --input 0=missing.npy",
+    "bench": f"{MODEL} --device cpu --runs 1 --warmup 1",
+    "inspect": MODEL,
+    "verify": f"{MODEL} --device cpu --run",
+    "convert": f"{MODEL} {{out}}/c.clv",
+    "optimize": MODEL,
+    "compile": f"{MODEL} --emit-c {{out}}/c --dim batch=1",
+    "cache": "",
+    "doctor": "--device cpu --family softmax",
+    "tune": "--list --device cpu",
+    "generate": "examples/tinylm/tinylm.clv --device cpu --prompt The --max-new-tokens 2",
+    "tokenize": "--tokenizer examples/tinylm/tinylm.clv --encode",
+    "template": CHATML,
+}
+
+
+def commands():
+    if not (BUILD / "clave").exists():
+        return []
+    done = subprocess.run([BUILD / "clave", "command-tables"], capture_output=True, check=True)
+    return [c["name"] for c in json.loads(done.stdout)["commands"]]
+
+
+def test_every_command_is_here():
+    assert set(commands()) == set(WORDS)
+
+
+@pytest.mark.parametrize(
+    "streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"]
+)
+@pytest.mark.parametrize("command", WORDS)
+def test_every_command(build, root, outsider, tmp_path, command, streams):
+    """Good, or one line and exit status 1; what must be printed and cannot be is not good."""
+    words = WORDS[command].format(out=tmp_path)
+    script = f'"{build}/clave" {command} {words} {streams}'
+    text = "[]" if command == "template" else '"a"\n'
+    stdin = {"input": text} if "<&-" not in streams else {}
+    p = subprocess.run(["sh", "-c", script], cwd=root, env=outsider, capture_output=True, text=True, **stdin)
+    whole = subprocess.run(
+        ["sh", "-c", f'"{build}/clave" {command} {words}'],
+        cwd=root,
+        env=outsider,
+        capture_output=True,
+        text=True,
+        **stdin,
+    )
+    assert p.returncode in (0, 1), (p.returncode, p.stderr)
+    errors = [line for line in p.stderr.splitlines() if not line.startswith("clave: note: ")]
+    assert p.returncode == 0 or len(errors) <= 1, p.stderr  # what is good prints its times there
+    if streams.startswith(">") and whole.stdout and whole.returncode == 0:
+        assert p.returncode == 1, command

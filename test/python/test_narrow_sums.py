@@ -209,7 +209,7 @@ def export(fs, x):
     return clave.export(Fn(lambda x: tuple(f(x) for f in fs.values())).eval(), (x,), verify=False)
 
 
-@pytest.mark.by_turn(2)
+@pytest.mark.by_turn(6)
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
 def test_floats_are_summed_in_f32(dtype):
     fs = ROWS | PRODUCTS
@@ -239,7 +239,7 @@ def product_of(name, dtype):
     return whole.reshape(1) if name == "prod rows" else whole if name == "prod" else half.expand(2)
 
 
-@pytest.mark.by_turn(2)
+@pytest.mark.by_turn(8)
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 def test_integers_wrap_as_in_torch(dtype):
     fs = dict(OF_INTS)
@@ -253,7 +253,7 @@ def test_integers_wrap_as_in_torch(dtype):
             torch.testing.assert_close(got, f(x), msg=f"{device} {name}: {got} expected {f(x)}")
 
 
-@pytest.mark.by_turn(4)
+@pytest.mark.by_turn(16)
 def test_kernels_for_gpus(processes):
     x = torch.ones(N, dtype=F16)
     session = processes["gpu"].open(export(ROWS, x))

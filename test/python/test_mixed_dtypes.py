@@ -1,5 +1,5 @@
-"""Result dtypes of operands that differ in dtype, against eager mode. Every op of torch with two or more tensors that
-clave lowers or takes apart is called as its schema says, so that a new lowering is tested by itself. Refusals are right.
+"""Result dtypes of operands that differ in dtype, against eager mode. Every op of torch's with two tensors or more that
+clave lowers or takes apart is called as its schema says, so that a new lowering is tested by itself. It may refuse.
 """
 
 import inspect

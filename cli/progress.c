@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clave.h"
@@ -79,24 +78,9 @@ bool has_cache(void) {
   return known == 1;
 }
 
-/* In a log: a line now and then, and none of work that is soon done. */
-static void log_steps(const char *what, int done, int total) {
-  enum { SECONDS_BETWEEN = 10 };
-  static time_t last;
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  if (!last) last = now.tv_sec;
-  if (now.tv_sec - last < SECONDS_BETWEEN || done >= total) return;
-  last = now.tv_sec;
-  (void)fprintf(stderr, "clave: %s %d/%d\n", what, done, total);
-}
-
 void show_steps(void *ctx, const char *what, int done, int total) {
   (void)ctx;
-  if (!on_terminal()) {
-    log_steps(what, done, total);
-    return;
-  }
+  if (!on_terminal()) return;
   char line[sizeof work + 8];
   set_timer(0);
   (void)snprintf(

@@ -12,7 +12,7 @@ typedef struct mem_pool mem_pool;
 clave_status mem_pool_create(mem_pool **out) STATUS_CHECK;
 void mem_pool_destroy(mem_pool *p); /* takes NULL */
 void *mem_pool_alloc(mem_pool *p, size_t count,
-                     size_t size); /* zeroed, 16-byte aligned; NULL: overflow or no memory */
+                     size_t size); /* zeroed, aligned as calloc does; NULL: overflow or no memory */
 char *mem_pool_strdup(mem_pool *p, const char *s,
                       size_t n); /* NUL-terminated copy; NULL when memory is out */
 size_t mem_pool_bytes(const mem_pool *p);

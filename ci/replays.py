@@ -177,7 +177,7 @@ PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("
 def processors(r):
     """On other processors, which qemu emulates: the C tests that need no device and start no processes, and the op
     cases on the CPU backend."""
-    needs_more = ("/api/", "test_opencl", "test_process", "test_arguments")
+    needs_more = ("/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code")
     jobs = []
     for processor, models in PROCESSORS.items():
         build = f"build/{processor}"

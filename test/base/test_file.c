@@ -184,7 +184,7 @@ static void test_pool(void **state) {
   for (size_t n = 0; n < 300; n++) {
     unsigned char *a = mem_pool_alloc(p, n, 7);
     assert_non_null(a);
-    assert_int_equal((uintptr_t)a % 16, 0);
+    assert_int_equal((uintptr_t)a % _Alignof(max_align_t), 0);
     for (size_t i = 0; i < n * 7; i++) assert_int_equal(a[i], 0);
     memset(a, 0xAA, n * 7);
   }

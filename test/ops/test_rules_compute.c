@@ -517,7 +517,7 @@ static void paged_attention(void **state) {
   a.page_table = slot(DTYPE_I32, 2, 3, 4);
   for (int64_t rows = 8; rows <= 24; rows += 16) {
     a.key_cache = a.value_cache = a.key_cache_out = a.value_cache_out =
-        slot(DTYPE_F32, 4, 7, 2, rows, 16);
+        slot(DTYPE_F32, 4, 7, 2, (int)rows, 16);
     expect_bad(IR_OP_ATTENTION_PAGED, &a, "rows, expected a power of two from 16 to 65536");
   }
   a.q = slot(DTYPE_F16, 4, 2, 8, -1, 16);

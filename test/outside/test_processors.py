@@ -45,6 +45,7 @@ def test_every_file_compiles(processor):
     run("ci/cross", processor, "syntax", cwd=ROOT, env=plain())
 
 
+@pytest.mark.by_turn(4)
 def test_clang_reads_every_file():
     """Of aarch64, whose intrinsics clang has as its own."""
     if not shutil.which("clang") or not shutil.which(TOOLS["aarch64"][0]):

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 bool is_chat(const generate_arguments *a) { return a->chat || a->chat_file; }
 
 /* As it was written: 0.8, not the nearest float's 0.800000012. */
 static double as_written(float x) {
   char digits[32];
-  (void)snprintf(digits, sizeof digits, "%.7g", (double)x);
-  return strtod(digits, NULL);
+  (void)number_print(digits, sizeof digits, "%.7g", (double)x);
+  return number_read(digits, NULL);
 }
 
 static void settle(double *option, double otherwise) {

@@ -17,6 +17,6 @@ void float_env_reset(void);
 
 /* Declares that the rest of this block computes in the library's environment. */
 #define OWN_FLOAT_ENV \
-  const float_env host_floats __attribute__((cleanup(float_env_leave))) = float_env_enter()
+  __attribute__((unused, cleanup(float_env_leave))) const float_env host_floats = float_env_enter()
 
 #endif

@@ -285,7 +285,9 @@ class Runner:
                 return False
             begin = time.monotonic()
             code, output = self.attempt(command, env, timeout)
-            if LEAK_CHECK_FAILED in output:
+            for _ in range(3):  # on a busy machine it can fail twice in a row
+                if LEAK_CHECK_FAILED not in output:
+                    break
                 code, output = self.attempt(command, env, timeout)
             took = time.monotonic() - begin
         self.commands.append((took, f"{self.part_name}: {name}"))

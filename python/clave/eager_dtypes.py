@@ -4,23 +4,23 @@ of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is a
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from clave.private import OpOverload, pytree, schema_of
+from clave.rebuild import copied_graph, rebuilt
 
 _MOST = 1 << 16  # elements of the tensors on which an op is asked
 
 
-def with_eager_dtypes(program: ExportedProgram, rebuilt: Any) -> ExportedProgram:
+def with_eager_dtypes(program: ExportedProgram) -> ExportedProgram:
     """The program, where a cast to eager mode's dtype follows each such op. Where a result has that dtype already, the
-    cast vanishes when the program is decomposed. rebuilt: makes a program of another graph module."""
+    cast vanishes when the program is decomposed."""
     if not any(_asked(n) for n in _nodes(program.graph_module)):
         return program
-    module = copy.deepcopy(program.graph_module)
+    module = copied_graph(program)
     moved: set[torch.fx.Node] = set()  # whose dtype is another than torch thought, or follows such a one
     changed = [_cast_result(n, moved) for n in _nodes(module)]
     if not any(changed):
@@ -28,7 +28,7 @@ def with_eager_dtypes(program: ExportedProgram, rebuilt: Any) -> ExportedProgram
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):
             part.recompile()
-    return rebuilt(program, module, program.constants)  # type: ignore[no-any-return]
+    return rebuilt(program, module, program.constants)
 
 
 def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -50,6 +50,7 @@ def _cast_result(node: torch.fx.Node, moved: set[torch.fx.Node]) -> bool:
     with node.graph.inserting_before(node):
         own = node.graph.call_function(node.target, node.args, node.kwargs)  # type: ignore[arg-type]
     own.meta = dict(node.meta)
+    node.meta.pop("unbacked_bindings", None)  # sizes that depend on data come from the op itself
     node.target, node.args, node.kwargs = torch.ops.aten.to.dtype, (own, found), {}  # keeps the name of the result
     node.meta["val"] = node.meta["val"].to(found)
     return True

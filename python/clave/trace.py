@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 import os
@@ -33,6 +32,7 @@ from clave.private import (
     standing_in,
 )
 from clave.quiet import quiet
+from clave.rebuild import copied_graph, rebuilt
 
 # Lowered where they appear, but torch's own decomposition of them is better.
 DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
@@ -146,7 +146,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     try:
         with standing_in(flex_attention), quiet:
             table = decompositions() | written_in_torch(program) | decompositions_of(own or {})
-            made = _without_idle_expands(with_eager_dtypes(program, rebuilt)).run_decompositions(table)
+            made = _without_idle_expands(with_eager_dtypes(program)).run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
     made.graph_module.meta[CONDITIONS] = conditions_of(made)
@@ -281,7 +281,7 @@ def _without_idle_expands(program: ExportedProgram) -> ExportedProgram:
     expand torch would add differences, which rounds."""
     if not any(_is_expand(n) and _is_changed(n) for n in nodes_of(program.graph_module)):
         return program
-    module = copy.deepcopy(program.graph_module)
+    module = copied_graph(program)
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):
             for node in [n for n in part.graph.nodes if _is_expand(n) and _is_changed(n)]:
@@ -297,7 +297,7 @@ def _without_idle_fakes(program: ExportedProgram) -> ExportedProgram:
     fakes = {name for name, x in program.constants.items() if isinstance(x, torch.Tensor) and is_fake(x)}
     if not fakes:
         return program
-    module = copy.deepcopy(program.graph_module)
+    module = copied_graph(program)
     inputs = (n for n in module.graph.nodes if n.op == "placeholder")
     specs = program.graph_signature.input_specs
     above = {node for node, spec in zip(inputs, specs, strict=True) if spec.target in fakes}
@@ -334,21 +334,6 @@ def _become_view(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
             base = graph.call_function(torch.ops.aten.unsqueeze.default, (base, 0))
             base.meta = dict(node.meta)
     node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (base,), {}
-
-
-def rebuilt(program: ExportedProgram, module: torch.fx.GraphModule, constants: Mapping[str, Any]) -> ExportedProgram:
-    """A program of its own with that graph and those constants, all else as it is."""
-    return ExportedProgram(
-        module,
-        module.graph,
-        program.graph_signature,
-        program.state_dict,
-        program.range_constraints,
-        program.module_call_graph,
-        program.example_inputs,
-        dict(constants),
-        verifiers=program.verifiers,
-    )
 
 
 _BROADCASTS = ("aten.meshgrid.default", "aten.meshgrid.indexing", "aten.broadcast_tensors.default")

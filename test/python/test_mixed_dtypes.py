@@ -133,3 +133,16 @@ def test_losses_have_the_dtype_of_eager_mode(pair):
     fs = {n: f for n, f in functions().items() if "functional" in n or n in ("chain", "aten::ldexp.Tensor")}
     args = tuple(tensor((4,), t, i) for i, t in enumerate(pair))
     assert not list(complaints(fs, args))
+
+
+@pytest.mark.parametrize("name", ["input", "list", "x"])
+def test_programs_with_such_an_op_keep_their_names(name):
+    """torch renames nodes that are called like Python's builtins when it copies a graph."""
+    made = {}
+    exec(f"def forward(self, {name}, mask):\n  return {name}[mask] * {name}.sum()", made)
+    module = type("Module", (torch.nn.Module,), {"forward": made["forward"]})()
+    x = torch.randn(6)
+    program = clave.export(module, (x, x > 0))
+    assert [a.name for a in program.methods["forward"].inputs] == [name, "mask"]
+    for wanted in (x > 0, x > 9):  # a size that depends on data
+        torch.testing.assert_close(clave.Session(program, device="cpu")(x, wanted), module(x, wanted))

@@ -29,6 +29,7 @@ from clave.lowering.registry import op_name
 from clave.places import nodes_of
 from clave.private import OpOverload, OpOverloadPacket, schema_of
 from clave.quiet import quiet
+from clave.rebuild import rebuilt
 
 _log = logging.getLogger(__name__)
 _TAG = "delegation_tag"
@@ -103,7 +104,7 @@ class ClavePartitioner(Partitioner):
         for name, why in self.refused.items():
             _log.info("%s is left to ExecuTorch: %s", name, why)
         # ExecuTorch takes the constants of the parts out of the program that it is given: not out of the user's.
-        own = trace.rebuilt(exported_program, exported_program.graph_module, exported_program.constants)
+        own = rebuilt(exported_program, exported_program.graph_module, exported_program.constants)
         return PartitionResult(own, dict.fromkeys(tags, self.delegation_spec))
 
     def _is_to_be_left(self, node: Node, in_torch: Node) -> bool:

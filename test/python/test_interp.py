@@ -117,7 +117,7 @@ X = torch.arange(15.0).reshape(5, 3)
 INDEXED = {  # by index: (a call, its smallest and largest index, the instruction at fault)
     "embedding": (lambda i: F.embedding(i, X), 0, 4, "index_select, embedding"),
     "embedding_max_norm": (lambda i: F.embedding(i, X.clone(), max_norm=1.0), 0, 4, "index_select, embedding_renorm"),
-    "embedding_bag": (lambda i: F.embedding_bag(i[None], X), 0, 4, "embedding_bag, _embedding_bag.*"),
+    "embedding_bag": (lambda i: F.embedding_bag(i[None], X), 0, 4, "embedding_bag, embedding_bag.*"),
     "index_select": (lambda i: X.index_select(1, i), 0, 2, "index_select, index_select"),
     "gather": (lambda i: X.gather(0, i[:, None]), 0, 4, "gather, gather"),
     "take": (lambda i: X.take(i), -15, 14, "index, take"),

@@ -34,23 +34,24 @@ def is_torch(x: Any) -> bool:
 
 def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
     """A view of a torch tensor, and what must live as long as the view. TypeError: its elements are not in memory."""
-    _check_dense(x)
+    kind = why_not_dense(x)
+    if kind is not None:
+        raise TypeError(f"expected a dense tensor, got {kind}")
     x = x.detach()
     if x.device.type != "cpu" or x.is_conj() or x.is_neg():
         x = x.cpu().resolve_conj().resolve_neg()
     return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), x.data_ptr()), x
 
 
-def _check_dense(x: torch.Tensor) -> None:
+def why_not_dense(x: torch.Tensor) -> str | None:
+    """What a torch tensor is whose elements do not lie in memory by strides; None for one whose elements do."""
     kinds = {
         "a nested tensor": x.is_nested,
         "a quantized tensor": x.is_quantized,
         f"a tensor of layout {x.layout}": str(x.layout) != "torch.strided",
         "a tensor on the meta device, which has no elements": x.is_meta,
     }
-    found = next((kind for kind, holds in kinds.items() if holds), None)
-    if found is not None:
-        raise TypeError(f"expected a dense tensor, got {found}")
+    return next((kind for kind, holds in kinds.items() if holds), None)
 
 
 def one_line(e: Exception) -> str:

@@ -35,9 +35,9 @@ class _Bytes:
 
 
 def _memory_of(x: Any) -> np.ndarray | None:
-    """The memory of a tensor or an array; None if it is neither, or has no elements."""
+    """The memory of a dense tensor or an array; None if it is neither, or has no elements."""
     if _tensors.is_torch(x):
-        if not x.numel() or x.is_meta:
+        if _tensors.why_not_dense(x) is not None or not x.numel():
             return None
         size = x.element_size()
         return np.asarray(_Bytes(x.data_ptr(), size, tuple(x.shape), tuple(s * size for s in x.stride())))

@@ -104,6 +104,7 @@ class Public:
         yield "Session.resize", s.resize, {"size": "n", "n": 1}
         yield "Session.placement", s.placement, {}
         yield "Session.reset", s.reset, {}
+        yield "Session.close", clave.Session(p, device="cpu").close, {}
         yield "Tokenizer", clave.Tokenizer, {"source": b"IQ== 0"}
         yield "Tokenizer.find", t.find, {"token": "a"}
         yield "Tokenizer.encode", t.encode, {"text": "a"}

@@ -41,14 +41,24 @@ def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
     return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), x.data_ptr()), x
 
 
-def _check_dense(x: torch.Tensor) -> None:
+def is_dense(x: torch.Tensor) -> bool:
+    """True for a tensor whose elements are in memory, where its strides say."""
+    return _other_kind(x) is None
+
+
+def _other_kind(x: torch.Tensor) -> str | None:
+    """What a tensor is that is not dense; None: it is dense."""
     kinds = {
         "a nested tensor": x.is_nested,
         "a quantized tensor": x.is_quantized,
         f"a tensor of layout {x.layout}": str(x.layout) != "torch.strided",
         "a tensor on the meta device, which has no elements": x.is_meta,
     }
-    found = next((kind for kind, holds in kinds.items() if holds), None)
+    return next((kind for kind, holds in kinds.items() if holds), None)
+
+
+def _check_dense(x: torch.Tensor) -> None:
+    found = _other_kind(x)
     if found is not None:
         raise TypeError(f"expected a dense tensor, got {found}")
 

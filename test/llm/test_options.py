@@ -89,7 +89,7 @@ def test_other_options(llm, folder):
     for option, values in {
         "stop": (5, ["a", 5], {"a": 1}, b"a", [None], "a\0"),
         "logit_bias": (5, [1], {"a": 1.0}, {-1: 1.0}, {1: NAN}, {1: INF}, {1: "x"}, {1.5: 1.0}, {True: 1.0}),
-        "ignore_stop_ids": (0, "yes", None),
+        "ignore_stop_ids": (2, "yes", None),
         "logits": (5, "f"),
         "sampling": (5, "hot", True, ["model"]),
     }.items():

@@ -92,6 +92,7 @@ class Public:
         yield "Program.set_tokenizer", p.set_tokenizer, {"source": None}
         yield "Program.stored", p.stored, {}
         yield "Program.check_unchanged", p.check_unchanged, {}
+        yield "Program.own_weights", p.own_weights, {}
         yield "Program.metadata", lambda value: setattr(p, "metadata", value), {"value": {}}
         yield "Device", clave.Device, {"spec": "cpu"}
         yield "Device.supported", d.supported, {"program": p}
@@ -103,6 +104,7 @@ class Public:
         yield "Session.resize", s.resize, {"size": "n", "n": 1}
         yield "Session.placement", s.placement, {}
         yield "Session.reset", s.reset, {}
+        yield "Session.close", clave.Session(p, device="cpu").close, {}
         yield "Tokenizer", clave.Tokenizer, {"source": b"IQ== 0"}
         yield "Tokenizer.find", t.find, {"token": "a"}
         yield "Tokenizer.encode", t.encode, {"text": "a"}
@@ -204,7 +206,7 @@ def test_only_errors_of_clave_come_out_and_name_the_argument(public, tmp_path, m
 def test_the_table_has_all_that_is_public(public):
     covered = {name.split(".")[0] for name, *_ in public.calls()} | {"llm"}
     beside = {"LLM", "Answer", "Conversation", "Sampling", "Stream", "Token"}  # with a model: the tests of clave.LLM
-    made = {"Code", "Error", "Origin", "UnsupportedOp"}  # plain data
+    made = {"Cancelled", "Code", "Error", "Origin", "UnsupportedOp"}  # plain data
     assert {n for n in clave.__all__ if callable(getattr(clave, n))} <= covered | beside | made
     methods = {name for name, *_ in public.calls()}
     for kind in (clave.Program, clave.Device, clave.Session, clave.Tokenizer):

@@ -64,9 +64,10 @@ class Folder:
             self._pair()
 
     def _check_folder(self, given: str) -> None:
-        if not self.path.is_dir():
-            message = "is no folder" if self.path.exists() else "there is no such folder"
-            if _HUB_NAME.fullmatch(given) and not self.path.exists():
+        if not os.path.isdir(given):  # false, too, for names that the system does not permit
+            exists = os.path.exists(given)
+            message = "is no folder" if exists else "there is no such folder"
+            if _HUB_NAME.fullmatch(given) and not exists:
                 message += f"; hf download {given} --local-dir DIR fetches a model of that name, --model DIR exports it"
             raise Error(f"{self.path}: {message}", Code.IO)
         if (self.path / _ADAPTER).exists() and not any((self.path / n).exists() for n in (_SINGLE, _INDEX)):

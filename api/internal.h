@@ -73,7 +73,7 @@ clave_status session_check_answers(const clave_session *s, const char *what) STA
 
 /* The public object of a program, which it owns, also on failure. */
 clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;
-bool program_is_in_use(clave_program *p); /* by sessions */
+bool program_is_in_use(clave_program *p); /* true if sessions use it */
 /* The store of `b`, made if this is its first user. */
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */

@@ -23,11 +23,11 @@ typedef struct file_map {
  * the reason. */
 clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
 void file_map_close(file_map *m); /* takes a zeroed map */
-/* IO if the file was cut short or could not be read since it was opened: zeros are in the place of
- * what is not there, and may have been read. *changed (optional): it was written to, and may hold
- * other bytes. For whoever mapped it: after the bytes are used, and before. */
+/* Fails with IO if the file was cut short or could not be read since it was opened: zeros have
+ * replaced the missing bytes and may have been read. Sets *changed (optional) if the file was
+ * written to and may hold other bytes. Call it before and after the bytes are used. */
 clave_status file_map_check(const file_map *m, const char *path, bool *changed) STATUS_CHECK;
-void file_map_settle(const file_map *m); /* what it was changed to is what it should be */
+void file_map_settle(const file_map *m); /* accepts the change that file_map_check reported */
 void file_map_release(const file_map *m, size_t offset,
                       size_t size); /* the pages will not be needed soon */
 

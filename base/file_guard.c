@@ -16,26 +16,28 @@ struct file_guard {
   atomic_bool is_cut;
 };
 
-/* All that the handler reads. It takes no lock and allocates nothing. */
+/* The handler reads these alone. It takes no lock and allocates nothing. */
 static file_guard guards[MOST_GUARDS];
 static atomic_uint cuts;
 static uintptr_t page;
 
-/* What SIGBUS did before us: at first, and each time that the process had set another handler. */
+/* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
 static struct sigaction before[MOST_HANDLERS];
 static atomic_int n_before;
-static atomic_flag busy = ATOMIC_FLAG_INIT; /* of what is not the handler */
+static atomic_flag busy = ATOMIC_FLAG_INIT; /* a lock that the handler never takes */
 static int n_guards;
 
-/* Another handler may call ours for the faults that ours gave it: those go to an older one. So many
- * threads at a time are told apart; a handler that leaves by longjmp leaves its entry behind. */
+/* Another handler may call ours again for a fault that ours passed to it; such a fault goes to an
+ * older handler. Each entry is a call in progress, by thread and stack frame. A handler that leaves
+ * by longjmp does not free its entry; count_passing does. */
 enum { MOST_THREADS = 32 };
 static struct {
   atomic_long thread; /* 0: free */
   atomic_uintptr_t frame;
 } passing[MOST_THREADS];
 
-/* How many frames of this thread below which we are give a fault away; old entries are freed. */
+/* Returns how many outer frames of this thread are passing a fault on, and frees entries of frames
+ * that have ended. */
 static int count_passing(long thread, uintptr_t frame) {
   int n = 0;
   for (int i = 0; i < MOST_THREADS; i++) {
@@ -71,7 +73,8 @@ static file_guard *find(uintptr_t at) {
   return NULL;
 }
 
-/* From the page of the fault to the end, since a file is cut there. */
+/* Maps zeros from the page of the fault to the end of the mapping, since a file is cut at its end.
+ */
 static bool put_zeros(file_guard *g, uintptr_t at) {
   const uintptr_t first = at - at % page, end = atomic_load(&g->start) + atomic_load(&g->size);
   const void *made =
@@ -82,7 +85,7 @@ static bool put_zeros(file_guard *g, uintptr_t at) {
   return true;
 }
 
-/* To the action that stood before: without one, the fault comes again and ends the process. */
+/* Calls the earlier action. If that is the default, the fault occurs again and ends the process. */
 static void pass_on(int number, siginfo_t *info, void *context) {
   const long thread = syscall(SYS_gettid);
   const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -125,7 +128,7 @@ static bool is_same(const struct sigaction *a, const struct sigaction *b) {
   return a->sa_flags & own ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler;
 }
 
-/* Puts our handler in front of the one that is there. */
+/* Installs our handler and keeps the present one as the next to call. */
 static bool take_signal(void) {
   struct sigaction now, own = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
   const int n = atomic_load(&n_before);
@@ -143,7 +146,7 @@ static bool take_signal(void) {
   return sigaction(SIGBUS, &own, NULL) == 0;
 }
 
-/* Only where nobody has set a handler since: that one may call ours. */
+/* Does nothing if the process has set another handler since, as that one may call ours. */
 static void give_signal(void) {
   struct sigaction now;
   const int n = atomic_load(&n_before);

@@ -15,7 +15,7 @@
 enum { LONG_PATH = 1600 };
 enum { COPIED_BYTES = 256 << 10 };
 
-/* What tells that a file was written to. */
+/* State that shows whether a file was written to. */
 struct mapped_file {
   int fd;
   atomic_int_fast64_t modified_ns;
@@ -38,28 +38,26 @@ static int64_t modified_ns(const struct stat *s) {
   return (int64_t)s->st_mtim.tv_sec * 1000000000 + s->st_mtim.tv_nsec;
 }
 
-/* Memory that can be unmapped like a file's. It is shorter than `size` if the file is by now. */
+/* Reads the file into memory that is unmapped as a mapped file is. */
 static clave_status copy_file(int fd, const char *path, size_t size, file_map *out) {
   void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return file_error(path, errno);
-  *out = (file_map){.data = data};
-  while (out->size < size) {
-    ssize_t n = pread(fd, (char *)data + out->size, size - out->size, (off_t)out->size);
+  *out = (file_map){.data = data, .size = size}; /* on failure all of it is unmapped */
+  for (size_t got = 0; got < size;) {
+    ssize_t n = pread(fd, (char *)data + got, size - got, (off_t)got);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return file_error(path, errno);
-    if (n == 0) {
-      const size_t got = out->size;
-      out->size = size; /* all of it is unmapped */
+    if (n == 0)
       return status_new(STATUS_IO,
                         "%s: expected %zu bytes, got %zu: it was cut short while it was read", path,
                         size, got);
-    }
-    out->size += (size_t)n;
+    got += (size_t)n;
   }
   return NULL;
 }
 
-/* The descriptor is the map's from then on. Where it cannot be guarded it is copied. */
+/* Maps the file; on success *fd is -1 and the map owns the descriptor. A file that cannot be
+ * guarded is copied. */
 static clave_status map_file(int *fd, const char *path, const struct stat *s, file_map *out) {
   const size_t size = (size_t)s->st_size;
   void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, *fd, 0);

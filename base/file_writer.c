@@ -26,7 +26,7 @@ struct file_writer {
   unsigned cuts;                /* file_guard_cuts() when it was made */
   char path[LONGEST];           /* where it will be (links resolved) */
   size_t name;                  /* where its last part begins */
-  int folder;                   /* that it lies in; -1: written directly */
+  int folder;                   /* descriptor of its folder; -1: written directly */
   char temporary[NAME_MAX + 1]; /* in that folder; empty when written directly */
   uint8_t buffer[WRITE_BUFFER];
 };
@@ -41,14 +41,14 @@ static clave_status resolve_target(const char *path, char target[LONGEST]) {
   return NULL;
 }
 
-/* Where the path's last part begins. */
+/* Returns where the path's last part begins. */
 static size_t name_at(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* The folder that the path lies in, which it and the temporary file are named from: a path may be
- * as long as paths can be. */
+/* Opens the folder of the path. The file and its temporary file are named relative to it, as the
+ * path itself may have the greatest length already. */
 static int open_folder(const char *path, size_t name) {
   char folder[LONGEST];
   if (!name) return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -57,7 +57,7 @@ static int open_folder(const char *path, size_t name) {
   return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Its name with an ending; of a long one as many whole characters as leave room for that. */
+/* Appends an ending to the file's name, which is cut at a character's edge if it is too long. */
 static void name_temporary(file_writer *w, int attempt) {
   const char *name = w->path + w->name;
   char ending[40];
@@ -111,8 +111,8 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   return NULL;
 }
 
-/* Of a mapped file that was cut short there are zeros from the first look on. False: it is other
- * memory. */
+/* Reads a byte of each page, so that the guard maps zeros where a mapped file was cut short.
+ * Returns false if the bytes are not in a guarded mapping. */
 static bool look_at(const uint8_t *bytes, size_t n) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (!file_guard_covers(bytes) || !file_guard_covers(bytes + n - 1)) return false;

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #endif
 
-/* False where it cannot be told without the cost of setting it. */
+/* Returns false on processors where checking costs as much as setting. */
 static bool is_default(void) {
 #ifdef __x86_64__
   enum { CONTROL_87 = 0x37F, CONTROL = 0x1F80, FLAGS = 0x3F };

@@ -12,7 +12,7 @@ typedef struct float_env {
 
 float_env float_env_enter(void);
 void float_env_leave(const float_env *e);
-/* For the first lines of a thread, which inherits the environment of its creator. */
+/* Called first in a new thread, which inherits the environment of its creator. */
 void float_env_reset(void);
 
 /* Declares that the rest of this block computes in the library's environment. */

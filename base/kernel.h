@@ -97,7 +97,7 @@ static inline size_t kernel_scratch_size(size_t bytes) {
   return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;
 }
 
-/* Sets the kind unless there is one; false: there was. */
+/* Sets the kind unless one is set; returns true if this call set it. */
 static inline bool kernel_fault_claim(kernel_fault *f, kernel_fault_kind kind) {
   int expected = KERNEL_FAULT_NONE;
   if (!KERNEL_ALONE)

@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 
-/* As calloc aligns: 16 on 64-bit processors, 8 on those of 32 bits. */
+/* The alignment of calloc: 16 on 64-bit processors, 8 on 32-bit ones. */
 enum { POOL_ALIGNMENT = alignof(max_align_t), POOL_CHUNK = 32 * 1024 };
 
 typedef struct pool_chunk {

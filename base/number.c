@@ -8,10 +8,10 @@
 
 #include "base/float_env.h"
 
-/* Static in the C library; 0: none. */
+/* A static object of the C library; 0 if it has none. */
 static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
-/* Makes the C locale the thread's; returns what was. */
+/* Makes the C locale the thread's; returns the previous one. */
 static locale_t enter_locale(void) {
   const locale_t c = c_locale();
   return c ? uselocale(c) : (locale_t)0;

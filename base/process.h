@@ -10,8 +10,8 @@
 /* NULL removes the variable. Other threads must not read the environment meanwhile: for the first
  * contact with a library only. Without memory the variable stays as it was. */
 void environment_set(const char *name, const char *value);
-/* True if a folder of PATH has the program. Adds the system's own folders to PATH, or makes one,
- * where those have it and no other: as for environment_set. */
+/* True if a folder of PATH has the program. If only the system's own folders have it, adds them to
+ * PATH; other threads must not read the environment meanwhile, as for environment_set. */
 bool environment_provide(const char *program);
 long process_number(void);
 unsigned long user_number(void);

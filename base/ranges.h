@@ -19,7 +19,7 @@ static inline int64_t range_begin(int64_t n, int64_t n_ranges, int64_t i) {
   return n / n_ranges * i + (i < n % n_ranges ? i : n % n_ranges);
 }
 
-/* False where another thread has changed it, and *expected is what it is now. */
+/* Returns false if another thread has changed it; *expected is then its present value. */
 static inline bool range_set(work_range *r, uint64_t *expected, uint64_t taken) {
   if (KERNEL_ALONE) {
     r->taken = taken;

@@ -183,7 +183,7 @@ static int answer_typed(chat *c, const page *message) {
   return EXIT_GOOD;
 }
 
-/* What the person at the terminal talks to. */
+/* Prints the model's name and how to get help, if standard error is a terminal. */
 static void greet(const chat *c) {
   const char *path = c->options.model.program, *slash = strrchr(path, '/');
   const char *name = slash && slash[1] ? slash + 1 : path, *dot = strrchr(name, '.');

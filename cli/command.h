@@ -43,7 +43,7 @@ typedef struct short_flag {
   const char *name;
 } short_flag;
 
-/* What other programs call a flag of ours, which is `ours`. */
+/* A name that other programs have for one of our flags. */
 typedef struct other_name {
   const char *name, *ours;
 } other_name;
@@ -55,7 +55,7 @@ typedef struct command {
   size_t n_flags, arguments_size;
   const short_flag *shorts;
   size_t n_shorts;
-  const other_name *others; /* errors suggest ours */
+  const other_name *others; /* errors suggest our name for them */
   size_t n_others;
   const void *defaults; /* of arguments_size; NULL: all zero */
   int (*run)(const void *arguments, page *out);

@@ -354,7 +354,7 @@ static int is_ignored(const speech *s, const clave_template_inputs *in, bool *ou
   clave_text_free(made[0]);
   clave_text_free(made[1]);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
-  clave_status_free(st); /* the template wants other messages, or says what is wrong with these */
+  clave_status_free(st); /* the template needs other messages, or the real call reports the error */
   return EXIT_GOOD;
 }
 

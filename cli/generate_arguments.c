@@ -9,7 +9,7 @@
 
 bool is_chat(const generate_arguments *a) { return a->chat || a->chat_file; }
 
-/* As it was written: 0.8, not the nearest float's 0.800000012. */
+/* Returns the decimal that was written: 0.8, not the nearest float's 0.800000012. */
 static double as_written(float x) {
   char digits[32];
   (void)number_print(digits, sizeof digits, "%.7g", (double)x);

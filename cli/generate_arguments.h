@@ -19,11 +19,12 @@ typedef struct generate_arguments {
 #define SAMPLING_NOT_GIVEN \
   .temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition = -1
 bool is_chat(const generate_arguments *a);
-/* What was not given becomes the model's (--sampling model), in chats what they sample with, or
- * nothing. */
+/* Fills in options that were not given: the model's with --sampling model, the defaults of chats in
+ * a chat, else none. */
 int settle_sampling(generate_arguments *a, const clave_llm *llm);
 
-/* What a text begins with, CLAVE_NO_TOKEN for nothing: --bos, else as the model says. */
+/* Sets *bos to the token that a text begins with, as --bos or else the model says; CLAVE_NO_TOKEN:
+ * none. */
 int settle_bos(const generate_arguments *a, const clave_llm *llm, int32_t *bos);
 
 /* Of settled arguments. bias: as many as the arguments have. */

@@ -29,8 +29,8 @@ static const char page_style[] =
     "tr[data-node]{cursor:pointer}tr[data-node]:hover{outline:1px solid #8a919c}"
     "</style>\n";
 
-/* For each graph: search among what boxes say when hovered over, zoom, and the folded or the whole
- * drawing. A click on a row of a table goes to the node's box. */
+/* For each graph: searches the texts that boxes show on hovering, zooms, and switches between the
+ * folded and the whole drawing. A click on a row of a table goes to the node's box. */
 static const char page_script[] =
     "<script>\n"
     "for (const frame of document.querySelectorAll('.graph')) {\n"

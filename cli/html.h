@@ -9,8 +9,8 @@ void page_markup(page *t, const char *s);
 /* Everything up to the heading, and from there on. */
 void begin_html(page *out, const char *title);
 void end_html(page *out);
-/* What goes around the drawing of a graph: its tools (search, zoom), and a frame that scrolls. With
- * `has_folds` two drawings are written into it, the folded one first, and a button swaps them. */
+/* Writes the frame around the drawing of a graph: its tools (search, zoom) and a box that scrolls.
+ * With `has_folds` it holds two drawings, the folded one first, and a button swaps them. */
 void begin_graph(page *out, bool has_folds);
 void end_graph(page *out);
 

@@ -1,3 +1,4 @@
+/* Summarises a language model: parameters by form, context, tokenizer, chat template, sampling. */
 #include "cli/language.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include "cli/carried.h"
 #include "json/fields.h"
 
-/* A form of constants, and how many numbers have it. */
+/* A form in which weights are stored, and how many numbers are. */
 typedef struct form_share {
   const char *name; /* borrowed from the graph's slots */
   uint64_t count;
@@ -92,7 +93,7 @@ static int render(const clave_template *t, const char *tools, char **out) {
   return EXIT_GOOD;
 }
 
-/* True if it writes something else where there are tools. */
+/* Sets *out if the template writes tools. */
 static int look_for_tools(const clave_template *t, bool *out) {
   static const char tools[] =
       "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"?\", "
@@ -115,7 +116,7 @@ static int read_template(language_model *l) {
                     : is_text ? clave_template_create(said, strlen(said), &t)
                               : clave_template_load(said, &t);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
-  clave_status_free(st); /* chats say what of it cannot be read */
+  clave_status_free(st); /* a chat reports why it cannot be read */
   int result = t ? look_for_tools(t, &l->sees_tools) : EXIT_GOOD;
   clave_template_destroy(t);
   return result;
@@ -272,7 +273,7 @@ int write_language_model(const model *m, const graph *g, json_writer *j, page *o
   clave_program_info info = {.size = sizeof info};
   json *document = NULL;
   TRY_STATUS(clave_program_get_info(m->program, &info));
-  if (info.metadata && *info.metadata) /* text of another kind is nobody's business here */
+  if (info.metadata && *info.metadata) /* metadata of another kind is left out */
     clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
   language_model l = {0};
   if (document && json_kind_of(document) == JSON_OBJECT) l.llm = json_member(document, "llm");

@@ -13,7 +13,7 @@ typedef text page;
 
 /* "1.5 MB" */
 void page_size(page *t, uint64_t bytes);
-/* "12.3 us", "4.56 ms" or "7.89 s", of microseconds. */
+/* Appends microseconds as "12.3 us", "4.56 ms" or "7.89 s". */
 void page_time(page *t, double us);
 /* One element: integers exactly, floats with `digits` significant digits. */
 void page_element(page *t, clave_dtype dtype, const void *element, int digits);

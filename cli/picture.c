@@ -169,7 +169,7 @@ static int write_memory(model *m, const graph *g, const text_list *dims, page *o
   return has_run ? write_arena(m, g, out) : EXIT_GOOD;
 }
 
-/* The time of all nodes that a fold hides. */
+/* Notes in each fold the time of the nodes that it hides. */
 static int show_fold_times(const node_times *times, graph_folds *folds) {
   for (uint32_t i = 0; times && i < folds->n; i++) {
     graph_fold *fold = &folds->items[i];
@@ -185,7 +185,7 @@ static int show_fold_times(const node_times *times, graph_folds *folds) {
   return EXIT_GOOD;
 }
 
-/* Where blocks repeat, the folded graph, and the whole one hidden. */
+/* Draws the graph; if blocks repeat, draws it folded too, and hides the whole one. */
 static int write_graphs(graph *g, const node_times *times, page *out) {
   graph_folds folds = {0};
   int result = find_folds(g, &folds);

@@ -180,7 +180,7 @@ static const char style[] =
     "circle{fill-opacity:.55}circle:hover{fill-opacity:1}</style>\n"
     "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
 
-/* FLOP are counted as the definition of an op has them. */
+/* Explains dots above the roof: FLOP are counted by the definition of an op. */
 static void explain_above(const breakdown *b, page *out) {
   for (uint32_t i = 0; i < b->n_rows; i++) {
     const work_row *r = &b->rows[i];

@@ -295,7 +295,7 @@ static const palette *choose_palette(const drawing *d, const vertex *v) {
   return v->fold ? &fold_palette : palette_of_op(runner_of(d, v->node)->op);
 }
 
-/* What hovering shows: everything of the node, uncut. */
+/* Writes what hovering shows: the whole description of the node. */
 static void write_hover(const drawing *d, const vertex *v, page *out) {
   page words = {0};
   const graph_node *n = v->fold ? NULL : v->node;

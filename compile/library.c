@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------- names */
 
-static bool is_word(char c) { return (is_ascii_letter(c) || is_ascii_digit(c)) || c == '_'; }
+static bool is_word(char c) { return is_ascii_alnum(c) || c == '_'; }
 
 /* Whether the runtime has, or calls, a function of that name. */
 static bool is_taken(const text *name) {

@@ -1,9 +1,10 @@
 /* The tensors of a method as parameters of a C function. */
 #include "compile/parameters.h"
-#include "base/ascii.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#include "base/ascii.h"
 
 /* What C has not is moved as its bits. */
 static const char *c_type(dtype t) {
@@ -54,8 +55,7 @@ static void parameter_name(const parameters *p, const ir_argument *a, uint32_t n
 
 void parameter_describe_name(const char *name, text *to) {
   for (const char *c = name; *c; c++)
-    text_printf(to, "%c",
-                (is_ascii_letter(*c) || is_ascii_digit(*c)) || strchr("_.[] ", *c) ? *c : '_');
+    text_printf(to, "%c", is_ascii_alnum(*c) || strchr("_.[] ", *c) ? *c : '_');
 }
 
 void parameter_describe(const parameters *p, const ir_argument *a, uint32_t number, text *to) {

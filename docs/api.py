@@ -22,7 +22,7 @@ PYTHON = [
     ("Language models from folders", ["clave.llm.exporter.LLMExporter"]),
     ("Quantisation by torch", ["clave.quantizer.ClaveQuantizer"]),
     ("Own ops", ["clave.register_lowering", "clave.register_op", "clave.Kernel"]),
-    ("Errors", ["clave.Error", "clave.UnsupportedOp", "clave.Origin", "clave.Code"]),
+    ("Errors", ["clave.Error", "clave.UnsupportedOp", "clave.Cancelled", "clave.Origin", "clave.Code"]),
 ]
 
 # Functions that the package itself has by a shorter name, without the docstring.

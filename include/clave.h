@@ -52,7 +52,7 @@ typedef enum clave_code {
   CLAVE_NO_MEMORY = 3,
   CLAVE_DEVICE = 4, /* the device or its driver failed */
   CLAVE_IO = 5,
-  CLAVE_CANCELLED = 6 /* by the caller: cancel, or an observer that gave false */
+  CLAVE_CANCELLED = 6 /* by the caller: cancel, or an observer that returned false */
 } clave_code;
 
 CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */

@@ -68,10 +68,10 @@ typedef struct clave_compile_options {
   bool packed_only;      /* of what is written out: weights that are read packed alone are not there
                             plain, too: it runs on processors that the program is packed for (below), of
                             which this one must be, and on no other */
-  const char *processor; /* of what is written out: "portable": it has nothing that only some
-                            processors have, and memory for that alone; weights are packed for such
-                            processors if the device they were packed for is (CLAVE_DEVICE_CLASS).
-                            NULL: kernels choose among the instructions of the processor */
+  const char *processor; /* of what is written out. "portable": code for every processor, without
+                            optional instructions, and memory for that code alone; packed weights
+                            must be of the device class "portable" (CLAVE_DEVICE_CLASS). NULL:
+                            kernels choose among the instructions of the processor */
 } clave_compile_options;
 
 /* What the program carries of packed constants (clave_program_pack, clave_files.h) goes in, and is

@@ -4,13 +4,13 @@
  * constants by name, the time that each node took, inputs and outputs in dma-bufs.
  *
  * SIGBUS. Reading a mapped file that another process cut short raises this signal. While a file is
- * mapped (from 256 KB on; smaller ones are copied) the library has a handler: in its own mappings
- * it puts zeros in the place of what is gone, and what reads them (clave_program_load, sessions and
- * their runs, clave_program_save, ...) is CLAVE_IO, with the file's name, now and later. All other
- * faults go to the handler that the process had, or set since, which may hand on what it gets. The
- * library takes the signal again in each run, and gives it back with the last mapping. Threads do
- * not block it. Where a host reads constants or tensors itself (clave_program_constant,
- * clave_tensors_get), clave_program_check_hashes tells whether they are what they were. */
+ * mapped (one of more than 256 KB; smaller ones are copied) the library has a handler. In its own
+ * mappings it replaces the missing bytes by zeros. The call that reads them (clave_program_load,
+ * sessions and their runs, clave_program_save, ...) then fails with CLAVE_IO and the file's name,
+ * and so do later calls. All other faults go to the handler that the process had, or set since,
+ * which may call the library's. Each run installs the handler again; the last mapping restores the
+ * process's. Threads must not block the signal. A host that reads constants or tensors itself
+ * (clave_program_constant, clave_tensors_get) checks them by clave_program_check_hashes. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -18,9 +18,9 @@ extern "C" {
 #endif
 
 /* Looks for a constant: *constant has its dtype and dims as the program declares them (encoded
- * ones: as stored, U8). Gives its bytes, contiguous and borrowed (unchanged as long as the program
- * lives), in data, and true; false: there is none. A tensor of another dtype or shape is an error
- * of who called. */
+ * ones: as stored, U8). Sets data to its bytes, contiguous and borrowed, which do not change while
+ * the program lives, and returns true; false: there is none. The call fails if the tensor has
+ * another dtype or shape. */
 typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
 
 /* As clave_program_create, with each constant asked for by its name, in the program's order. */
@@ -29,9 +29,9 @@ CLAVE_API clave_status clave_program_create_by_name(const void *flatbuffer, size
                                                     clave_program **out) CLAVE_CHECK;
 
 /* Copies the constants that the program borrows from its caller, who may then change and free them.
- * Until then they must not change while the program or a session of it lives: a session has packed
- * copies of some and reads others in place, so that what it computes after a change is no result of
- * the old ones, nor of the new ones. Those in files stay there. Before any session is created. */
+ * Without the copy they must not change while the program or a session of it lives: a session has
+ * packed copies of some and reads others in place, so it would mix old and new ones. Constants in
+ * files are not copied. Called before any session is created. */
 CLAVE_API clave_status clave_program_own_constants(clave_program *program) CLAVE_CHECK;
 
 typedef enum clave_timing_kind {

@@ -96,9 +96,9 @@ typedef struct clave_llm_info {
                                             NULL: the program does not say */
   uint32_t page_rows; /* tokens of a page of the memory that conversations share, which
                          docs/kv_cache.md describes; 0: each has its own */
-  const clave_sampler_options *chat_sampling; /* how chats sample where the user does not say: as
-                                                 the model's authors do; where the program does not
-                                                 say, at temperature 0.8 with min_p 0.05 */
+  const clave_sampler_options *chat_sampling; /* how chats sample by default: as the model's authors
+                                                 do; if the program does not say, at temperature 0.8
+                                                 with min_p 0.05 */
 } clave_llm_info;
 
 /* Keeps the device alive. */

@@ -125,7 +125,7 @@ clave_status session_bind_input_memory(session *s, uint32_t number, uint32_t ind
   return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
 
-/* Constants are read where they are, in the caller's memory or a file's. */
+/* Refuses an output in the memory of a constant, which is read in place. */
 static clave_status check_constants(const session *s, const ir_argument *a, const void *data,
                                     size_t bytes) {
   const uintptr_t begin = (uintptr_t)data;

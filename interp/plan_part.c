@@ -34,7 +34,7 @@ static clave_status append_chunks(schedule *p, int b, const arena_layout *more) 
   return NULL;
 }
 
-/* Bytes; a device may have more than this process addresses. */
+/* Returns bytes, limited to what this process addresses: a device may allocate more. */
 static size_t most_of_a_buffer(const backend_info *info) {
   const size_t most = SIZE_MAX / 2;
   return info->max_alloc && info->max_alloc < most ? (size_t)info->max_alloc : most;

@@ -72,7 +72,7 @@ static clave_status bind_method(render *r, value of, int index, value *out) {
   return NULL;
 }
 
-/* What Jinja2's macros tell of themselves. */
+/* Attributes of macros, as Jinja2 has them. */
 static clave_status get_of_macro(render *r, const macro *m, const string *name, value *out) {
   const node *n = m->node;
   value s;

@@ -169,8 +169,6 @@ static clave_status filter_format(render *r, value v, const call_args *args, val
 
 /* ---------------------------------------------------------------- numbers */
 
-/* A copy that ends in NUL, without white space around it and without the underscores that Python
- * allows between digits. NULL: it holds NUL, or an underscore elsewhere. */
 static bool is_hexadecimal(char c) {
   return is_ascii_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'f');
 }
@@ -183,6 +181,8 @@ static bool joins_digits(const string *s, size_t i, int64_t base) {
   return is_hexadecimal(before) && is_hexadecimal(after);
 }
 
+/* A copy that ends in NUL, without white space around it and without the underscores that Python
+ * allows between digits. NULL: it holds NUL, or an underscore elsewhere. */
 static clave_status number_text(render *r, const string *s, int64_t base, const char **out) {
   value trimmed;
   char *copy;

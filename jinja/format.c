@@ -110,7 +110,7 @@ static clave_status append_text_format(render *r, builder *b, const string *s, c
   value cut = value_string(s);
   if (f->precision >= 0)
     TRY(get_slice(r, cut, (value[]){value_none(), value_int(f->precision), value_none()}, &cut));
-  spec text_ = *f; /* zeros are behind a text */
+  spec text_ = *f; /* a text is padded with zeros after it, unlike a number */
   if (!text_.align) text_.align = '<';
   append_padded(b, cut.u.text, 0, &text_, '<');
   return NULL;

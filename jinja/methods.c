@@ -453,7 +453,7 @@ static const method_row list_methods[] = {{"index", list_index, {{"value", "star
                                           {"copy", list_copy, {{0}, 0}}};
 static const method_row tuple_methods[] = {{"index", list_index, {{"value", "start"}, 1}},
                                            {"count", list_count, {{"value"}, 1}}};
-/* What numbers, ranges, views and iterators have, and we have not. */
+/* Attributes that these types have in Python and that are not supported here. */
 static const method_row int_attributes[] = {
     {"real", NULL, {{0}, 0}},       {"imag", NULL, {{0}, 0}},
     {"numerator", NULL, {{0}, 0}},  {"denominator", NULL, {{0}, 0}},

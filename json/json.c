@@ -1,11 +1,12 @@
 /* JSON documents as values in memory: what syntax.c reads, kept. */
 #include "json/json.h"
-#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 struct json {
   json_kind kind;

@@ -18,8 +18,8 @@ clave_status chat_render(const clave_llm *l, const clave_template *t,
 clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
 
-/* chat_parts.c: contents that are lists of parts, as the template can read them: *in gets other
- * messages, which `out` (empty before) holds; nothing changes where there are none. */
+/* chat_parts.c: rewrites contents that are lists of parts into a form that the template reads. *in
+ * then points to the messages in `out` (empty before); without such contents nothing changes. */
 clave_status chat_settle_parts(const clave_template *t, clave_template_inputs *in,
                                text *out) STATUS_CHECK;
 

@@ -1,6 +1,7 @@
 /* Contents of messages in OpenAI's form, [{"type": "text", "text": ...}, ...]. A template that
  * prints the texts of such a list gets the list; any other gets the texts with line breaks between
- * them. Which it does is found by rendering a list. Parts that are no text are refused by name. */
+ * them. Rendering a list shows which of the two it is. Parts other than
+ * text are refused by name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 typedef enum speaker { OTHER, SYSTEM, USER, ASSISTANT, TOOL, SPEAKERS } speaker;
 static const char *const speaker_names[SPEAKERS] = {"", "system", "user", "assistant", "tool"};
 
-/* What is known of one message. */
+/* One message: who sends it, and the form of its content. */
 typedef struct message_note {
   speaker role;
-  bool has_parts, has_plain; /* its content is a list; some of it are bare strings */
+  bool has_parts, has_plain; /* its content is a list; the list has bare strings */
 } message_note;
 
 /* Depths in the JSON document: values of the array, members of a message, parts, their members. */
@@ -31,7 +32,7 @@ static known_key key_of(span s) {
   return NO_KEY;
 }
 
-/* ---------------------------------------------------------------- what the messages are */
+/* ---------------------------------------------------------------- reading the messages */
 
 typedef struct note_reader {
   message_note *notes; /* owned (count) */
@@ -116,7 +117,7 @@ static clave_status note(void *ctx, json_event event, span s) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- what the template does */
+/* ---------------------------------------------------------------- probing the template */
 
 #define PART_1 "clave-part-1"
 #define PART_2 "clave-part-2"
@@ -139,7 +140,7 @@ static void write_probe(speaker role, const char *content, text *out) {
   text_puts(out, role == SYSTEM ? ", {\"role\": \"user\", \"content\": \"?\"}]" : "]");
 }
 
-/* Renders it; nothing where the template raises an exception. */
+/* Renders it; *out is empty if the template raises an exception. */
 static clave_status render_probe(const clave_template *t, const clave_template_inputs *inputs,
                                  speaker role, const char *content, jinja_output *out) {
   clave_template_inputs in = *inputs;
@@ -175,7 +176,7 @@ static clave_status takes_lists(const clave_template *t, const clave_template_in
   return st;
 }
 
-/* ---------------------------------------------------------------- the messages anew */
+/* ---------------------------------------------------------------- writing the messages */
 
 typedef struct rewriter {
   text *out;

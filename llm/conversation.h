@@ -93,7 +93,7 @@ clave_session *conversation_session(const clave_llm_conversation *c);
 typedef struct run_part {
   clave_llm_conversation *c;
   size_t n;
-  bool all_logits; /* are wanted of all of them, where the program lets rows be chosen */
+  bool all_logits; /* of all n tokens, if the program lets rows be chosen; else of the last */
 } run_part;
 /* Runs parts of one conversation, or of some that share a pool, which is locked: their state gets
  * room, logits of before are gone. A run that fails leaves the state as far as it came: where that

@@ -40,7 +40,7 @@ typedef struct llm_run_part {
   size_t n, position;    /* where the first one stands */
   const uint32_t *pages; /* (n_pages) */
   size_t n_pages;
-  bool all_logits; /* of all its tokens, not of the last alone, where rows can be chosen */
+  bool all_logits; /* of all its tokens, if rows can be chosen; else of the last */
 } llm_run_part;
 
 enum { LLM_METHODS = 2 };
@@ -51,7 +51,7 @@ enum { LLM_FIRST_TOKENS = 256 };
 typedef struct llm_metadata {
   int64_t max_context; /* 0: not said */
   bool has_bos, has_eos, has_stop_ids, has_sampling;
-  bool says_whether;  /* do_sample is among its keys of sampling */
+  bool has_do_sample; /* `sampling` has the key do_sample */
   int32_t bos, eos;   /* CLAVE_NO_TOKEN: it has none */
   uint32_t *stop_ids; /* in the pool */
   size_t n_stop_ids;
@@ -86,7 +86,7 @@ struct clave_llm {
   clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
   const char *default_system;
   clave_sampler_options sampling;      /* of the model's authors; info points to it if they say */
-  clave_sampler_options chat_sampling; /* where nothing else is asked for */
+  clave_sampler_options chat_sampling; /* of chats whose caller sets none */
   double load_ms;                      /* program and tokenizer */
 };
 

@@ -107,13 +107,14 @@ static clave_status token_text(const clave_llm *l, int32_t id, const char *other
   return *out ? NULL : status_no_memory();
 }
 
-/* A chat repeats itself where the likeliest token is always taken. */
+/* Chats sample by default, since small models repeat themselves if the likeliest token is always
+ * taken. */
 static void choose_chat_sampling(clave_llm *l, const llm_metadata *said) {
   const clave_sampler_options usual = {.size = sizeof usual,
                                        .temperature = 0.8F,
                                        .min_p = 0.05F,
                                        .repetition_penalty = said->sampling.repetition_penalty};
-  bool says = said->has_sampling && (said->says_whether || said->sampling.temperature > 0);
+  bool says = said->has_sampling && (said->has_do_sample || said->sampling.temperature > 0);
   l->chat_sampling = says ? said->sampling : usual;
   l->info.chat_sampling = &l->chat_sampling;
 }

@@ -90,7 +90,7 @@ static clave_status read_sampling(mem_pool *pool, const json *v, llm_metadata *o
   const json *samples = json_member(v, "do_sample"), *k = json_member(v, "top_k");
   if (samples && json_kind_of(samples) != JSON_BOOL)
     return wrong_kind("sampling.do_sample", samples, "true or false");
-  out->says_whether = samples != NULL;
+  out->has_do_sample = samples != NULL;
   if (k && json_kind_of(k) != JSON_NULL &&
       (!json_i64(k, &top_k) || top_k < 0 || top_k > UINT32_MAX))
     return wrong_kind("sampling.top_k", k, "a number of tokens");

@@ -27,9 +27,10 @@ static clave_status run_and_read(const llm_method *m, const run_part *part, size
   return NULL;
 }
 
-enum { MOST_LOGITS = 1 << 24 }; /* of a run, that 64 MB hold as floats */
+enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB of floats */
 
-/* How many of n tokens may run at once: one where logits are of a run's last token alone. */
+/* Returns how many of n tokens may run at once: one if a run gives logits of its last token alone.
+ */
 static size_t most_at_once(const clave_llm_conversation *c, size_t n) {
   const clave_llm *l = c->llm;
   size_t most = c->options.prefill_chunk, rows = MOST_LOGITS / l->info.n_vocab;

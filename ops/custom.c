@@ -52,7 +52,7 @@ uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *p) {
 static bool is_identifier(const char *name) {
   if (!is_ascii_letter(name[0]) && name[0] != '_') return false;
   size_t n = 1;
-  while ((is_ascii_letter(name[n]) || is_ascii_digit(name[n])) || name[n] == '_') n++;
+  while (is_ascii_alnum(name[n]) || name[n] == '_') n++;
   return name[n] == 0 && n <= MAX_NAME;
 }
 

@@ -22,9 +22,9 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the caller's, copied */
+/* ---------------------------------------------------------------- copies of the caller's */
 
-/* Of a file's, large constants begin pages, so that devices read them where they are; so here. */
+/* Large constants begin at a page, as in a file, so that devices read them in place. */
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
 
 static bool is_in_file(const program *p, const void *data) {
@@ -43,7 +43,7 @@ static bool is_owned(const program *p, const void *data) {
   return false;
 }
 
-/* Where the next constant of so many bytes begins, from `end` on. */
+/* Places the next constant after `end`, and moves `end` after it. False: the size overflows. */
 static bool place_constant(size_t bytes, size_t *end, size_t *begin) {
   const size_t alignment = bytes >= LARGE_CONSTANT ? PAGE : MEMORY_ALIGNMENT;
   if (!add_size(*end, alignment - 1, begin)) return false;
@@ -51,7 +51,7 @@ static bool place_constant(size_t bytes, size_t *end, size_t *begin) {
   return add_size(*begin, bytes, end);
 }
 
-/* to: NULL: adds up their sizes alone. */
+/* Copies constants that are the caller's to `to`; if it is NULL, only sets *total, their bytes. */
 static clave_status copy_constants(program *p, char *to, size_t *total) {
   *total = 0;
   for (uint32_t i = 0; i < p->ir.constants.count; i++) {
@@ -101,7 +101,7 @@ clave_status hash_constants(const program *p, uint64_t *out) {
   return NULL;
 }
 
-/* A file with another date may hold the same bytes. */
+/* Compares the constants with their hash, as a file with another date may hold the same bytes. */
 static clave_status check_written(const program *p, const file_map *m, const char *path) {
   clave_status st = program_check_hashes(p);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;

@@ -147,7 +147,7 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
   return NULL;
 }
 
-/* What is wrong with a file that was cut short meanwhile is that. */
+/* Reports that a file was cut short in place of errors that follow from it. */
 static clave_status check_after(const program *p, clave_status st) {
   clave_status cut = NULL;
   if (!st) return program_check_files(p);

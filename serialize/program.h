@@ -46,7 +46,7 @@ struct program {
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL
                              if empty */
   file_map maps[2];       /* [0] the .clv, [1] the .json's constants */
-  const char *paths[2];   /* in pool: of maps */
+  const char *paths[2];   /* in pool: the paths of maps */
   const program *base;    /* borrowed: of a copy, whose maps its constants lie in; NULL */
   struct tensor_file *tensors; /* owned: what is in maps[1] */
   program_section *sections;   /* in pool */
@@ -113,11 +113,12 @@ void program_drop_forms(program *p);
 /* Copies constants that are the caller's, who may change or free them from then on. The program is
  * not in use yet; on failure it is unchanged. */
 clave_status program_own_constants(program *p) STATUS_CHECK;
-/* IO where a file that constants lie in was cut short, or was written to and holds others now: what
- * was read of it may be wrong. For whoever reads constants, before and after; a matter of
- * microseconds while nothing changes. */
+/* Fails with IO if a file that holds constants was cut short, or was written to and holds other
+ * constants now: bytes that were read may be wrong. Readers of constants call it before and after;
+ * it takes microseconds while nothing changes. */
 clave_status program_check_files(const program *p) STATUS_CHECK;
-/* The same behind what constants were read for, whose status it takes over and else returns. */
+/* The same after constants were read. st: the reader's status, returned if the files are good, else
+ * freed. */
 clave_status program_check_after(const program *p, clave_status st) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv),
  * and packed forms with theirs; nothing where there is none. */

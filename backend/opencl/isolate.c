@@ -50,7 +50,7 @@ static bool is_word(span s, const char *word) {
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SPACE, TOKEN_OTHER } token_kind;
 
-static bool is_name_char(char c) { return (is_ascii_letter(c) || is_ascii_digit(c)) || c == '_'; }
+static bool is_name_char(char c) { return is_ascii_alnum(c) || c == '_'; }
 
 /* Numbers are OTHER as a whole, so that their suffixes are no names; so are strings. */
 static token_kind next_token(const char *at, span *token) {

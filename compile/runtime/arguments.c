@@ -1,11 +1,12 @@
 /* Arguments in words, and sizes from the lengths of files. */
 #include "compile/runtime/arguments.h"
-#include "base/number.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 /* ---------------------------------------------------------------- bytes */
 

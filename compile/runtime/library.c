@@ -47,7 +47,7 @@ void model_library_destroy(void *library) {
   free(l);
 }
 
-/* The results are copied one after the other. */
+/* Refuses outputs that overlap, as results are copied one after the other. */
 static clave_status check_outputs(void *const *outputs) {
   for (int i = 1; i < method()->n_outputs; i++)
     for (int k = 0; k < i; k++) {

@@ -8,7 +8,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra. A checkout, which no index has, is named by
-    its path."""
+    """The command that installs an extra. A checkout is named by its path, as no index has it."""
     is_checkout = (_PACKAGE.parent / "pyproject.toml").exists()
     return f"pip install '{_PACKAGE.parent if is_checkout else 'clave'}[{extra}]'"

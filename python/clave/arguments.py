@@ -1,4 +1,4 @@
-"""Checks of what callers give to the package: what is wrong is one Error, `NAME: expected ..., got ...`."""
+"""Checks of the arguments that callers give to the package. Each is one Error, `NAME: expected ..., got ...`."""
 
 from __future__ import annotations
 
@@ -70,19 +70,25 @@ def integer(name: str, x: Any, low: int, high: int, otherwise: str = "") -> int:
         try:
             found = operator.index(x)
         except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor without an element
-            is_whole = isinstance(x, numbers.Real) and math.isfinite(x) and x == int(x)
-            found = int(x) if is_whole else None
+            found = int(x) if _is_finite(x) and x == int(x) else None
     if found is None or not low <= found <= high:
         raise refused(name, f"an integer of {_number(low)} to {_number(high)}{otherwise}", x)
     return found
 
 
 def number(name: str, x: Any, low: float, high: float) -> float:
-    """A number in [low, high]; NaN is none. Infinite bounds say that the number itself is finite."""
-    is_good = isinstance(x, numbers.Real) and not is_bool(x) and math.isfinite(x) and low <= x <= high
-    if not is_good:
+    """A finite number in [low, high], which may be infinite. NaN is refused."""
+    if is_bool(x) or not _is_finite(x) or not low <= x <= high:
         raise refused(name, _range(low, high), x)
     return float(x)
+
+
+def _is_finite(x: Any) -> bool:
+    """True for a finite number that a float can hold."""
+    try:
+        return isinstance(x, numbers.Real) and math.isfinite(x)
+    except OverflowError:  # an int or a fraction beyond the largest float
+        return False
 
 
 def _range(low: float, high: float) -> str:
@@ -102,7 +108,7 @@ def is_bool(x: Any) -> bool:
 
 
 def flag(name: str, x: Any) -> bool:
-    """True or False; numpy's, 1 and 0 are taken for them."""
+    """True or False. numpy's bools, 1 and 0 are accepted."""
     if is_bool(x) or (isinstance(x, int) and x in (0, 1)):
         return bool(x)
     raise refused(name, "True or False", x)
@@ -124,7 +130,7 @@ def function(name: str, x: Any, expected: str = "a function") -> Any:
 
 
 def names(name: str, x: Any, expected: str = "a list of names") -> list[str]:
-    """Several texts. One text is none: it would be taken for its letters."""
+    """Several texts. A single text is refused, as its letters would be taken for them."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise refused(name, expected, x)
     try:
@@ -152,8 +158,8 @@ class UnknownOption(Error, TypeError):
 
 
 def refuse_unknown(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> UnknownOption:
-    """The error for a name that there is not. elsewhere: what others call ours, by their names; what of those is not
-    among the known is clave.LLM's own."""
+    """The error for an option that does not exist. elsewhere: our options by the names that other programs have for
+    them; one that is not among the known is an option of clave.LLM."""
     known = list(known)
     near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
     if near is None:

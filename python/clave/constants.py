@@ -34,7 +34,7 @@ def fingerprint(data: torch.Tensor) -> bytes:
 
 
 def checksum(data: torch.Tensor) -> int:
-    """Of all bytes of a contiguous tensor."""
+    """The CRC-32 of all bytes of a contiguous tensor."""
     return zlib.crc32(data.reshape(-1).view(torch.uint8).numpy()) if data.numel() else 0
 
 
@@ -54,7 +54,7 @@ def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
 
 class Taken:
     """A constant as it was at export. data: contiguous, in the host's memory, the module's own where that is both.
-    look: what a change by others than torch is told by."""
+    look: a function whose result shows changes that torch does not count."""
 
     def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
         self.name, self.data, self._look = name, data, look

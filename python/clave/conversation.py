@@ -338,7 +338,7 @@ class Conversation:
 
     def _raise_own(self) -> None:
         """What the function of logits raised, if it did."""
-        raised = self._options.take_raised()
+        raised = self._options.raised.take()
         try:
             if raised is not None:
                 raise raised from None

@@ -1,5 +1,5 @@
 """Result dtypes of ops whose operands differ in dtype. torch's stand-ins and decompositions promote where the kernels
-of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is asked, on small tensors.
+of eager mode do not (huber_loss of BF16 and F32 is BF16), so the op itself is run on small tensors.
 """
 
 from __future__ import annotations

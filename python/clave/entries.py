@@ -1,4 +1,4 @@
-"""What clave.export is given for a method: (module, args, kwargs, dynamic_shapes), or a part of that."""
+"""Checks what clave.export gets for each method: (module, args, kwargs, dynamic_shapes), or the first of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clave.errors import Error
 
 
 def entries_of(module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """By method: of a dict of methods, or of one module, whose method is forward."""
+    """The entry of each method, by name. A single module is the method "forward"."""
     if isinstance(module, dict) and not module:
         raise Error("module: expected a module or a dict of methods, got a dict of 0")
     methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}

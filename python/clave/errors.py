@@ -34,6 +34,19 @@ class Cancelled(Error):
         super().__init__(message, code)
 
 
+class Raised:
+    """What a callback raised, until the library's call returns. A callback holds this object alone, so it does not keep
+    the session or the options alive that hold the callback."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def take(self) -> BaseException | None:
+        """The exception, once."""
+        error, self.error = self.error, None
+        return error
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where in a model a call stands. module: its path ("layers.3.attn"), "" in the outermost module; line:

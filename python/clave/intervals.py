@@ -1,4 +1,4 @@
-"""Bounds of host scalars: what an op gives of operands between bounds. None as a bound: there is none."""
+"""Bounds of host scalars: the interval of an op's result, from those of its operands. None: no bound on that side."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _is_from_zero(a: Interval) -> bool:
 
 
 def _span(a: Interval, b: Interval, f: Callable[[Any, Any], Any]) -> Interval:
-    """Of an f that is monotonic in each operand."""
+    """The interval of an f that is monotonic in each operand."""
     try:
         ends = [f(x, y) for x, y in product(a, b)]
     except (OverflowError, ZeroDivisionError, ValueError):
@@ -96,7 +96,7 @@ def _max(a: Interval, b: Interval) -> Interval:
 
 
 def _each(f: Callable[[Any], Any]) -> Callable[[Interval, Interval], Interval]:
-    """Of an f that never falls."""
+    """The rule of an f that never falls."""
     return lambda a, _: (None if a[0] is None else f(a[0]), None if a[1] is None else f(a[1]))
 
 

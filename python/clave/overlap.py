@@ -15,10 +15,10 @@ import numpy as np
 from clave import _tensors
 from clave.errors import Error
 
-_WORK = 100_000  # steps of the search for a byte that two views share; past that they count as sharing one
-_ELEMENTS = (
-    1 << 20
-)  # views with more elements than this count as overlapping themselves where strides do not exclude it
+# Steps of the search for a byte that two views share; after that they count as sharing one.
+_WORK = 100_000
+# A view with more elements counts as overlapping itself if its strides do not exclude it.
+_ELEMENTS = 1 << 20
 
 
 class _Bytes:
@@ -52,7 +52,7 @@ def _share(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _overlaps_itself(x: np.ndarray) -> bool:
-    """Whether two elements share a byte."""
+    """True if two elements share a byte."""
     reach, sizes = x.itemsize, sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
     is_apart = True
     for stride, n in sizes:

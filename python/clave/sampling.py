@@ -13,7 +13,7 @@ import numpy as np
 
 from clave import _library as L
 from clave.arguments import flag, integer, number, refuse_unknown
-from clave.errors import Error
+from clave.errors import Error, Raised
 
 Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 
@@ -138,27 +138,21 @@ class Sampling:
 _FIELDS = tuple(f.name for f in dataclasses.fields(Sampling))
 
 
-class _Raised:
-    """What the function of logits raised. Apart from NativeOptions, which the C callback is not to hold."""
-
-    error: BaseException | None = None
-
-
 class NativeOptions:
-    """clave_llm_conversation_options, and what it points to.
+    """clave_llm_conversation_options, and what it points to. raised: by the function of logits.
 
     lasting: what of them a conversation cannot change; equal ones may take turns in one. None: it has a function.
     """
 
     def __init__(self, s: Sampling) -> None:
-        self._raised = _Raised()
+        self.raised = Raised()
         self._bias = (L.LogitBias * len(s.logit_bias))(*(L.LogitBias(i, b) for i, b in s.logit_bias.items()))
         how = {n: getattr(s, n) for n in (*_NUMBERS, "penalty_window", "top_k", "seed")}
         self.sampler = L.SamplerOptions(bias=self._bias, n_bias=len(self._bias), **how)
         stops = [t.encode("utf-8", "surrogatepass") for t in s.stop]
         self.lasting = None if s.logits else (tuple(stops), s.ignore_stop_ids, s.prefill_chunk)
         self._stops = (C.c_char_p * len(stops))(*stops)
-        self._change = L.LOGITS_FN(_changer(s.logits, self._raised)) if s.logits else L.LOGITS_FN()
+        self._change = L.LOGITS_FN(_changer(s.logits, self.raised)) if s.logits else L.LOGITS_FN()
         self.struct = L.ConversationOptions(
             sampler=C.pointer(self.sampler),
             stop=self._stops,
@@ -168,13 +162,8 @@ class NativeOptions:
             change_logits=self._change,
         )
 
-    def take_raised(self) -> BaseException | None:
-        """What the function of logits raised, once."""
-        raised, self._raised.error = self._raised.error, None
-        return raised
 
-
-def _changer(change: Change, raised: _Raised) -> Callable[..., bool]:
+def _changer(change: Change, raised: Raised) -> Callable[..., bool]:
     def called(ctx: Any, logits: Any, count: int, ids: Any, n_ids: int) -> bool:
         try:
             array = np.ctypeslib.as_array(logits, (count,))

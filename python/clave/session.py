@@ -13,7 +13,7 @@ import numpy as np
 
 from clave import _library as L
 from clave import _tensors, arguments, overlap, structure
-from clave.errors import Error
+from clave.errors import Error, Raised
 from clave.program import Argument, Method, Place, Program
 
 
@@ -139,12 +139,6 @@ _PRECISIONS = ("strict", "fast", None)
 _WARM_UPS = ("wait", "background")  # clave_warm_up
 
 
-class _Raised:
-    """What an observer raised."""
-
-    error: BaseException | None = None
-
-
 class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
@@ -197,7 +191,7 @@ class Session:
         options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), **how))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
-        self._observer, self._raised = L.OBSERVE_FN(), _Raised()
+        self._observer, self._raised = L.OBSERVE_FN(), Raised()
 
     def _take_weights(self) -> None:
         self.program.own_weights()
@@ -279,7 +273,7 @@ class Session:
     def observe(self, see: Callable[[int, np.ndarray], None] | None) -> None:
         """Has see(node, value) called after each node of a run, by number (see placement), for each tensor that it
         wrote; what it raises ends the run. None: no more. Nodes that are fused into others write nothing."""
-        raised = self._raised  # the callback holds no reference to the session, which holds the callback
+        raised = self._raised
 
         def called(ctx: Any, node: int, slot: int, value: Any) -> bool:
             try:
@@ -300,7 +294,7 @@ class Session:
         except Error:
             if self._raised.error is None:
                 raise
-        raised, self._raised.error = self._raised.error, None
+        raised = self._raised.take()
         try:
             if raised is not None:
                 raise raised

@@ -25,7 +25,7 @@ from clave.trace import CONDITIONS
 
 
 class _Session(Session):
-    """One that is gone before the export returns: it reads the module's weights where they are."""
+    """A session that ends before the export returns, so it reads the module's weights in place."""
 
     def _take_weights(self) -> None:
         self.program.check_unchanged()

@@ -270,7 +270,8 @@ static void test_bad_calls(void **state) {
   wrong.strides[0] = 2 * IN;
   expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0), "it is not contiguous");
   wrong.rank = 9;
-  expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0), "expected rank 0 to 8, got 9");
+  expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &wrong, m, 0),
+                 "expected rank 0 to 8, got 9");
   expect_invalid(clave_session_bind_input_mem(s, NULL, 1, &shape, m, 0),
                  "input 1 of method 'forward', which has 1");
   expect_invalid(clave_session_bind_output_mem(s, NULL, 3, m, 0, 8),

@@ -9,7 +9,7 @@ import pytest
 
 EVERYTHING = bool(os.environ.get("CLAVE_TEST_ALL"))
 LOCALES = ("de_DE", "tr_TR")  # a decimal comma and points between thousands; a dotless i
-MNIST = "examples/mnist/mnist.clv"
+MNIST, DIGIT = "examples/mnist/mnist.clv", "examples/mnist/digits/7.npy"
 # Programs of the C suite that read or write numbers; the wider ring runs all of it.
 ROOMS = ("base", "json", "serialize", "tokenizer", "interp/graph")
 
@@ -85,7 +85,7 @@ def test_commands_in_a_locale(build, root, locales, name, tmp_path):
         ["template", *template],
         ["inspect", MNIST, "--json"],
         ["inspect", MNIST, "--svg"],
-        ["run", MNIST, "--device", "cpu", "--input", f"input={tmp_path / 'x.npy'}", "--json"],
+        ["run", MNIST, "--device", "cpu", "--input", f"x={DIGIT}", "--json"],
         ["verify", MNIST, "--device", "cpu", "--run", "--json"],
         ["tune", "--list", "--device", "cpu", "--json"],
     ):
@@ -93,7 +93,7 @@ def test_commands_in_a_locale(build, root, locales, name, tmp_path):
         for env in (dict(os.environ) | {"LC_ALL": "C"}, follow(locales, name)):
             p = subprocess.run([build / "clave", *command], cwd=root, env=env, capture_output=True, text=True)
             answers.append((p.returncode, p.stdout))
-        assert answers[0] == answers[1], command
+        assert answers[0][0] == 0 and answers[0] == answers[1], command
 
 
 def test_emitted_sources_in_a_locale(build, root, locales, tmp_path):

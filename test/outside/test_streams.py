@@ -35,7 +35,7 @@ BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", "build"))
 CHATML = "chatml --messages /dev/stdin"
 WORDS = {  # of each command that the tool lists, arguments with which it does something
     "devices": "",
-    "run": f"{MODEL} --device cpu --input 0=missing.npy",
+    "run": f"{MODEL} --device cpu --input x=examples/mnist/digits/7.npy",
     "bench": f"{MODEL} --device cpu --runs 1 --warmup 1",
     "inspect": MODEL,
     "verify": f"{MODEL} --device cpu --run",

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 1: built for every processor, without what only some of its kind have. */
+/* 1: built for every processor, without instructions that only some of its kind have. */
 #ifndef KERNEL_PORTABLE
 #define KERNEL_PORTABLE 0
 #endif
@@ -63,8 +63,8 @@ typedef enum cpu_kind {
 } cpu_kind;
 void cpu_pretend(cpu_kind kind);
 
-/* What packed panels are as wide as: "x86-64 avx512", "x86-64 avx2", "aarch64", or "portable" on
- * every other processor, x86-64 without AVX2 included. */
+/* Returns the level that sets the width of packed panels: "x86-64 avx512", "x86-64 avx2",
+ * "aarch64", or "portable" on every other processor, x86-64 without AVX2 included. */
 const char *cpu_level_name(void);
 
 /* Asks for the line `ahead` bytes on, into the second-level cache: the first has as few places for

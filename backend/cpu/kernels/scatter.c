@@ -16,7 +16,7 @@ typedef struct scatter_task {
   const scatter_args *p;
   int64_t lines, back; /* how many, and elements of each */
   int64_t parts;       /* ranges that the destinations are cut into */
-  float *wide;         /* what is combined in F32, by the offsets of out; NULL: out itself is */
+  float *wide;         /* combined in place of out, by the offsets of out; NULL: out is combined */
 } scatter_task;
 
 static void combine_f32(kscatter_kind kind, int64_t n, float *a, const float *b) {
@@ -99,7 +99,7 @@ static void combine_back(kscatter_kind kind, const scatter_side *from, const sca
   }
 }
 
-/* What is done with an entry of the axis: `source` and `out` are offsets of elements. */
+/* Handles an entry of the axis; `source` and `out` are offsets of elements. */
 typedef void scatter_action(const scatter_task *t, int64_t source, int64_t out);
 
 static void widen(const scatter_task *t, int64_t source, int64_t out) {

@@ -5,9 +5,8 @@
 #include "backend/cpu/kernels/counts.h"
 #include "base/ranges.h"
 
-enum {
-  MOST_RANGES = KERNEL_ALONE ? 1 : 16
-}; /* slots beyond share them: a compiled program may have a small stack */
+/* Further slots share these, as a compiled program may have a small stack. */
+enum { MOST_RANGES = KERNEL_ALONE ? 1 : 16 };
 
 typedef struct slot_loop {
   work_range ranges[MOST_RANGES];

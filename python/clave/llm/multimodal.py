@@ -1,4 +1,4 @@
-"""The text model of one that takes images or sounds, too; and what encoder-decoders are told."""
+"""Finds the text model of a model that also takes images or sounds, and refuses encoder-decoders."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 #include "base/file_guard.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -157,7 +158,11 @@ static void give_signal(void) {
 file_guard *file_guard_add(const void *start, size_t size) {
   file_guard *g = NULL;
   take_lock();
-  if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  if (!page) {
+    page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    /* A child must not inherit the lock while another thread of the parent holds it. */
+    (void)pthread_atfork(take_lock, give_lock, give_lock);
+  }
   for (int i = 0; i < MOST_GUARDS && !g; i++)
     if (!atomic_load(&guards[i].start)) g = &guards[i];
   if (g && take_signal()) {

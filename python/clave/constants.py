@@ -49,7 +49,7 @@ WHOLE_BYTES = 1 << 29  # of a program whose constants are compared whole
 def take(names: list[str], tensors: list[torch.Tensor]) -> list[Taken]:
     """The constants of a program, as they are now."""
     look = checksum if sum(t.nbytes for t in tensors) <= WHOLE_BYTES else fingerprint
-    return [Taken(name, data, look) for name, data in zip(names, tensors, strict=False)]
+    return [Taken(name, data, look) for name, data in zip(names, tensors, strict=True)]
 
 
 class Taken:

@@ -165,7 +165,7 @@ def flicker():  # as another process that copies the file over itself
         os.truncate(path, size)
         with open(path, "r+b") as f:
             f.write(whole)
-thread = threading.Thread(target=flicker)
+thread = threading.Thread(target=flicker, daemon=True)
 thread.start()
 """
 

@@ -429,6 +429,7 @@ def test_inspect_page_for_given_sizes(tool, root):
     page = lambda *dims: tool.good("inspect", mnist, "--html", "--device", "cpu", *dims)
     peak = lambda *dims: re.search(r"peak (.*?) at command", page(*dims)).group(1)
     assert peak("--dim", "batch=4") != peak() == peak("--dim", "batch=1")
+    assert "given twice" in tool.bad(1, "inspect", mnist, "--html", "--dim", "batch=4", "--dim", "batch=4")
     assert "with batch=4" in page("--dim", "batch=4")
     assert "--dim is for --html" in tool.bad(2, "inspect", mnist, "--dim", "batch=4")
     assert "nobody" in tool.bad(1, "inspect", mnist, "--html", "--dim", "nobody=4")

@@ -178,7 +178,7 @@ def test_a_graph_that_is_too_large(tool, fake):
     (tool.folder / "large.json").write_text(json.dumps(chain(1100)))
     r = tool.run("inspect", "large.json", "--svg", env={"CLAVE_DOT": str(fake("sys.exit(1)"))})
     assert (r.returncode, r.stderr) == (0, ""), r.stderr[:300]
-    assert r.stdout.count("<g>") > 1000
+    assert r.stdout.count('<g class="box') > 1000
 
 
 @pytest.mark.skipif(not shutil.which("dot"), reason="no graphviz")

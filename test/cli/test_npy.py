@@ -72,7 +72,7 @@ def test_good_files(tool, program, raw):
         (header(form("[('a', '<f4')]")), "not a plain one"),
         (header(form("'" + "f" * 40 + "'")), "not a plain one"),
         (header(form("''")), "is none of"),
-        (header(form(order="1")), "expected a bool"),
+        (header(form(order="1")), "fortran_order is not a bool"),
         (header(form(shape="8")), "not a tuple"),
         (header(form(shape="(8)")), "not a tuple"),
         (header(form(shape="(2, -4)")), "not a tuple of integers"),

@@ -20,6 +20,7 @@ LISTS = {  # every repeatable option has a test below, or is of the kind of one
     ("optimize", "--pass"),
     ("compile", "--dim"),
     ("tune", "--dim"),
+    ("inspect", "--dim"),
     ("tune", "--input"),
     ("generate", "--template-arg"),
     ("generate", "--logit-bias"),

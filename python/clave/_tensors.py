@@ -40,7 +40,10 @@ def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
     x = x.detach()
     if x.device.type != "cpu" or x.is_conj() or x.is_neg():
         x = x.cpu().resolve_conj().resolve_neg()
-    return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), x.data_ptr()), x
+    address = x.data_ptr()
+    if not address and x.numel():
+        raise TypeError("expected a dense tensor, got one without memory, which stands for another in a trace")
+    return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), address), x
 
 
 def why_not_dense(x: torch.Tensor) -> str | None:

@@ -58,12 +58,13 @@ class Taken:
 
     def __init__(self, name: str, data: torch.Tensor, look: Callable[[torch.Tensor], object]) -> None:
         self.name, self.data, self._look = name, data, look
-        self._version = version_of(data)
+        self._version, self._address = version_of(data), data.data_ptr()
         self._seen = look(data)
 
     def check(self) -> None:
         """Error if it was changed since: in place by torch, or so that it looks otherwise."""
-        if version_of(self.data) != self._version or self._look(self.data) != self._seen:
+        is_moved = self.data.data_ptr() != self._address  # by share_memory(): the program has the old address
+        if is_moved or version_of(self.data) != self._version or self._look(self.data) != self._seen:
             raise Error(
                 f"{self.name!r} was changed after clave.export took it: export again, or save before the change"
             )

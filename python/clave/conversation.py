@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clave import _library as L
-from clave.arguments import integer, refuse_unknown
+from clave.arguments import integer, is_bool, refuse_unknown, refused
 from clave.errors import Error
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 
@@ -26,9 +26,12 @@ _MOST = 2**31 - 1
 def integers(ids: Iterable[Any], of: str) -> list[int]:
     """Ids as given to us: ints, or numpy's and torch's. of: what they are of, for the error."""
     try:
-        return [operator.index(i) for i in ids]
+        found = [operator.index(i) for i in ids]
     except TypeError as e:
         raise Error(f"ids of {of} are integers: {e}") from e
+    if any(is_bool(i) for i in ids):
+        raise Error(f"ids of {of} are integers: expected no True or False among them")
+    return found
 
 
 @dataclass(frozen=True)
@@ -207,8 +210,8 @@ class Conversation:
         if isinstance(prompt, str):
             data = prompt.encode("utf-8", "replace")
             L.call("clave_llm_prompt_text", self._handle.pointer, data, len(data))
-        elif not hasattr(prompt, "__len__"):
-            raise Error(f"a prompt is a text, ids or messages, not {type(prompt).__name__}")
+        elif isinstance(prompt, bytes | bytearray | memoryview) or not hasattr(prompt, "__len__"):
+            raise refused("prompt", "a text, ids or messages", prompt)
         elif isinstance(prompt, Mapping) or (len(prompt) and isinstance(prompt[0], Mapping)):
             self.llm._note_ignored(tools, documents)
             inputs = template_inputs(prompt, tools, documents, True, arguments)
@@ -304,6 +307,9 @@ class Conversation:
     def close(self) -> None:
         """Frees its memory now; it is of no use afterwards."""
         self._handle.close()
+
+    def __repr__(self) -> str:
+        return f"<clave.Conversation of {self.llm!r}>"
 
     def __enter__(self) -> Conversation:
         return self

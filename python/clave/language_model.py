@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from clave import _library as L
-from clave.arguments import integer, refuse_unknown
+from clave.arguments import flag, integer, refuse_unknown
+from clave.arguments import path as path_of
 from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, check_limits, template_inputs
 from clave.errors import Error
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
-from clave.session import Device
+from clave.session import Device, open_device
 from clave.tokenizer import Tokenizer
 
 DEFAULT_NEW_TOKENS = 256
@@ -50,14 +51,15 @@ class LLM:
             raise refuse_unknown(name, ("device", "tokenizer", "chat_template", "max_context"), ELSEWHERE)
         if max_context is not None:
             max_context = integer("max_context", max_context, 1, 2**32 - 1, ", or None")
-        self.device = device if isinstance(device, Device) else Device(device)
+        file = path_of("path", path)
         options = L.LLMOptions(
-            tokenizer=None if tokenizer is None else os.fsencode(tokenizer),
-            chat_template=None if chat_template is None else os.fsencode(chat_template),
+            tokenizer=None if tokenizer is None else path_of("tokenizer", tokenizer),
+            chat_template=None if chat_template is None else path_of("chat_template", chat_template),
             max_context=max_context or 0,
         )
-        made = ("clave_llm_load", "clave_llm_destroy", os.fsencode(path), self.device.handle.pointer, C.byref(options))
-        self._handle = L.Handle(*made, keep=(self.device,))
+        self.device = open_device(device)
+        made = ("clave_llm_load", "clave_llm_destroy", file, self.device.handle.pointer, C.byref(options))
+        self._handle, self._path = L.Handle(*made, keep=(self.device,)), os.fsdecode(file)
         info = L.LLMInfo()
         L.call("clave_llm_get_info", self._handle.pointer, C.byref(info))
         self.max_context: int = info.max_context
@@ -88,6 +90,9 @@ class LLM:
         with self._lock:
             self._idle.clear()
         self._handle.close()
+
+    def __repr__(self) -> str:
+        return f"<clave.LLM {self._path}, context {self.max_context}, {self.n_vocab} tokens; {self.device!r}>"
 
     def __enter__(self) -> LLM:
         return self
@@ -171,6 +176,7 @@ class LLM:
         max_new_tokens: None for no limit but the context. logprobs: of each token, and of so many likeliest ones.
         options: those of clave.Sampling.
         """
+        stream = flag("stream", stream)
         made = self._answer(prompt, options, (max_new_tokens, logprobs))
         return made if stream else made.answer()
 

@@ -36,12 +36,15 @@ class _Bytes:
 
 def _memory_of(x: Any) -> np.ndarray | None:
     """The memory of a dense tensor or an array; None if it is neither, or has no elements."""
-    if _tensors.is_torch(x):
+    if not _tensors.is_torch(x):
+        return x if isinstance(x, np.ndarray) and x.size else None
+    try:
         if _tensors.why_not_dense(x) is not None or not x.numel():
             return None
         size = x.element_size()
         return np.asarray(_Bytes(x.data_ptr(), size, tuple(x.shape), tuple(s * size for s in x.stride())))
-    return x if isinstance(x, np.ndarray) and x.size else None
+    except Exception:  # it stands for a tensor in a trace or a transform, and is refused where it is read
+        return None
 
 
 def _share(a: np.ndarray, b: np.ndarray) -> bool:
@@ -70,6 +73,9 @@ def _overlaps_itself(x: np.ndarray) -> bool:
 
 def check_apart(names: list[str], given: dict[int, Any], changed: Iterable[int]) -> None:
     """Error if one of the inputs `changed` shares memory with another input, or with itself. given: by position."""
+    changed = list(changed)
+    if not changed:
+        return
     memory = {i: m for i, x in given.items() if (m := _memory_of(x)) is not None}
     for i in (i for i in changed if i in memory):
         if _overlaps_itself(memory[i]):

@@ -388,7 +388,7 @@ def test_inspect_page(tool, program, inputs, device, root):
     texts = "".join(xml.etree.ElementTree.fromstring(graph).itertext())
     assert "softmax" in texts and re.search(r"\d+\.\d+ (us|ms|s), \d+\.\d %", texts)
     assert all(float(n) < 1000 for n in re.findall(r"(\d+\.\d+) (?:us|ms)\b", page))
-    assert page.count("border:2px solid #") == 1 and 'placeholder="search nodes' in page
+    assert page.count("border:2px solid #") == 3 and 'placeholder="search nodes' in page
     titles = [t.text for t in xml.etree.ElementTree.fromstring(memory).iter("{http://www.w3.org/2000/svg}title")]
     assert any(t.startswith("x, 16 bytes at ") for t in titles) and any(t.startswith("probability, ") for t in titles)
     lives = [[int(n) for n in re.search(r", (\d+) bytes at \d+, commands (\d+) to (\d+),", t).groups()] for t in titles]

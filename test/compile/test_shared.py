@@ -190,8 +190,16 @@ def test_models_in_threads_of_their_own(mnist):
     "method, dims, says",
     [
         ("write", (1, 1, 28, 28), "no method 'write'; there are: forward"),
-        (None, (1, 1, 28, 27), "input 'x': expected F32 (batch, 1, 28, 28), got (1, 1, 28, 27)"),
-        (None, (-1, 1, 28, 28), "input 'x': expected F32 (batch, 1, 28, 28), got (-1, 1, 28, 28)"),
+        (
+            None,
+            (1, 1, 28, 27),
+            "input 'x': expected F32 (batch, 1, 28, 28), a multiple of 3136 bytes, got (1, 1, 28, 27)",
+        ),
+        (
+            None,
+            (-1, 1, 28, 28),
+            "input 'x': expected F32 (batch, 1, 28, 28), a multiple of 3136 bytes, got (-1, 1, 28, 28)",
+        ),
         (None, (5000, 1, 28, 28), "x: size 'batch' is 5000, not from 1 to 4096"),
         (None, (0, 1, 28, 28), "x: size 'batch' is 0, not from 1 to 4096"),
         (None, (2, 1, 28, 28), "input 'x' has no data"),

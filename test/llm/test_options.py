@@ -192,3 +192,31 @@ def test_flags(build, folder, flag):
 def test_flags_of_others(build, folder, flag, ours):
     p = run(build, folder, "--prompt", "A", flag, "1")
     assert p.returncode == 2 and f"did you mean {ours}?".encode() in p.stderr, p.stderr
+
+
+def test_what_a_model_is_made_of(folder):
+    """Paths and templates that are none are errors that name the argument; a NUL does not cut them."""
+    file = folder / "m.clv"
+    for value in (None, 3, b"m.clv", "a\0b", ["m.clv"]):
+        with pytest.raises(Error, match=r"^path: expected"):
+            LLM(value, "cpu")
+        for name in ("tokenizer", "chat_template") if value is not None else ():
+            with pytest.raises(Error, match=rf"^{name}: expected"):
+                LLM(file, "cpu", **{name: value})
+    with pytest.raises(Error, match=r"^device: expected"):
+        LLM(file, 3)
+
+
+def test_prompts_that_are_none(llm):
+    for prompt in (None, 3, b"ROMEO:", bytearray(b"A"), object()):
+        with pytest.raises(Error, match=r"^prompt: expected a text, ids or messages"):
+            llm.generate(prompt, max_new_tokens=1)
+    with pytest.raises(Error, match=r"no True or False"):
+        llm.generate([True, 5], max_new_tokens=1)
+    with pytest.raises(Error, match=r"^stream: expected True or False, got 'x'"):
+        llm.generate("A", stream="x")
+
+
+def test_representations(llm, folder):
+    assert repr(llm).startswith(f"<clave.LLM {folder / 'm.clv'}, context ") and "cpu" in repr(llm)
+    assert repr(llm.conversation()) == f"<clave.Conversation of {llm!r}>"

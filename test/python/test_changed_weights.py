@@ -183,3 +183,14 @@ def test_large_programs_are_looked_at_in_places(monkeypatch):
     net.first.weight.data.mul_(2)
     with pytest.raises(clave.Error, match=r"'first.weight' was changed"):
         clave.Session(program, "cpu")
+
+
+def test_weights_moved_into_shared_memory():
+    """torch puts other memory into the module's tensor, whose address the program has no more."""
+    net, x = torch.nn.Linear(64, 64).eval(), torch.randn(2, 64)
+    program = clave.export(net, (x,))
+    net.share_memory()
+    with pytest.raises(clave.Error, match=r"was changed after clave\.export took it"):
+        clave.Session(program, device="cpu")
+    other = clave.export(net, (x,))
+    torch.testing.assert_close(clave.Session(other, device="cpu")(x), net(x))

@@ -276,3 +276,16 @@ def test_the_packages_names():
     assert shown == {*clave.__all__, "executorch", "gguf", "llm", "quantizer", "reference"}
     code = "import sys, clave; assert 'torch' not in sys.modules; clave.llm.use_kv_cache; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tensors_that_stand_for_others():
+    """Fakes of a trace and tensors inside a transform of torch.func have no memory of their own."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    session = clave.Session(clave.export(LAYER, (X,)), device="cpu")
+    with FakeTensorMode():
+        fake = torch.randn(3, 4)
+    with pytest.raises(clave.Error, match=r"^input 'input': "):
+        session(fake)
+    with pytest.raises(clave.Error, match=r"^input 'input': "):
+        torch.vmap(lambda a: session(a))(torch.randn(2, 3, 4))

@@ -18,7 +18,7 @@ enum { COPIED_BYTES = 256 << 10 };
 /* State that shows whether a file was written to. */
 struct mapped_file {
   int fd;
-  atomic_int_fast64_t modified_ns;
+  atomic_int_fast64_t changed_ns;
   atomic_bool is_bad;
 };
 
@@ -34,8 +34,9 @@ clave_status file_error(const char *path, int error) {
                     rest);
 }
 
-static int64_t modified_ns(const struct stat *s) {
-  return (int64_t)s->st_mtim.tv_sec * 1000000000 + s->st_mtim.tv_nsec;
+/* The time of the last change of bytes or attributes, which nobody can set back as st_mtim. */
+static int64_t changed_ns(const struct stat *s) {
+  return (int64_t)s->st_ctim.tv_sec * 1000000000 + s->st_ctim.tv_nsec;
 }
 
 /* Reads the file into memory that is unmapped as a mapped file is. */
@@ -70,7 +71,7 @@ static clave_status map_file(int *fd, const char *path, const struct stat *s, fi
   out->state = room_take(sizeof *out->state);
   if (!out->state) return status_no_memory();
   out->state->fd = *fd;
-  out->state->modified_ns = modified_ns(s);
+  out->state->changed_ns = changed_ns(s);
   *fd = -1;
   return NULL;
 }
@@ -117,13 +118,13 @@ clave_status file_map_check(const file_map *m, const char *path, bool *changed) 
                       "since it was opened; load it again",
                       path, m->size);
   file_guard_renew();
-  if (changed) *changed = is_known && modified_ns(&s) != m->state->modified_ns;
+  if (changed) *changed = is_known && changed_ns(&s) != m->state->changed_ns;
   return NULL;
 }
 
 void file_map_settle(const file_map *m) {
   struct stat s;
-  if (m->state && fstat(m->state->fd, &s) == 0) m->state->modified_ns = modified_ns(&s);
+  if (m->state && fstat(m->state->fd, &s) == 0) m->state->changed_ns = changed_ns(&s);
 }
 
 void file_map_release(const file_map *m, size_t offset, size_t size) {

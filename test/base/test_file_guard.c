@@ -97,8 +97,17 @@ static void test_changes_are_told(void **state) {
   file_map_settle(&m);
   assert_null(file_map_check(&m, "m.clv", &changed));
   assert_false(changed);
-  assert_int_equal(rename(path, other_path), 0); /* the old one stays mapped */
+  write_file(path, LARGE, 'c'); /* with the old date, as by rsync --inplace -t */
+  assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_true(changed);
+  file_map_settle(&m);
+  assert_int_equal(rename(path, other_path),
+                   0); /* the old one stays mapped, and is looked at once */
   write_file(path, SMALL, 'c');
+  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_true(changed);
+  file_map_settle(&m);
   assert_null(file_map_check(&m, "m.clv", &changed));
   assert_false(changed);
   file_map_close(&m);

@@ -504,7 +504,8 @@ class Method:
             own, value = self._input_value(name), self._argument(result)
             if value is own:
                 continue
-            self.changed.append([slots.index(own), len(self.builder.outputs)])
+            slot = own.pair if isinstance(own, Complex) else own
+            self.changed.append([slots.index(slot), len(self.builder.outputs)])
             self._bind_output(result, None)
             taken = [n for n, _ in self.builder.outputs[:-1]]
             self.builder.outputs[-1] = (list(_unique([*taken, name]))[-1], self.builder.outputs[-1][1])

@@ -86,7 +86,11 @@ class Method:
 
     @functools.cached_property
     def complex_outputs(self) -> set[int]:
-        return structure.complex_leaves(self.metadata["outputs"]) if self.metadata else set()
+        """The same of outputs: results, and what complex inputs become."""
+        if not self.metadata:
+            return set()
+        changed = {output for i, output in self.metadata.get("changed", ()) if i in self.complex_inputs}
+        return structure.complex_leaves(self.metadata["outputs"]) | changed
 
     def given(self) -> list[Argument]:
         """The inputs as a session takes them."""

@@ -121,6 +121,13 @@ class Shared:
         return self._state(name, data_of(program, name))
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
+        if data.is_complex():
+            dtype = str(data.dtype).removeprefix("torch.")
+            raise Error(
+                f"{name!r} is {dtype}: complex state is not supported, keep it as pairs of real numbers "
+                "(torch.view_as_real)",
+                Code.UNSUPPORTED,
+            )
         where = _where(data)
         if where not in self._state_slots:
             name = unique(name, self._state_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from clave.eager_dtypes import with_eager_dtypes
 from clave.errors import Code, Error
 from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
-from clave.lowering.registry import op_name
+from clave.lowering.registry import COMPLEX, op_name
 from clave.places import give_names, nodes_of, origin_of, users_line
 from clave.private import (
     OpOverload,
@@ -182,9 +182,26 @@ def _torchs_table() -> dict[Any, Any]:
 
 
 def decompositions() -> dict[Any, Any]:
-    """torch's own table without the ops that clave takes whole."""
+    """torch's own table without the ops that clave takes whole, all or the complex ones."""
     named = _names_in_torchs_table()
-    return {op: f for op, f in _torchs_table().items() if named[op] not in LOWERINGS or named[op] in DECOMPOSED_ANYWAY}
+    return {
+        op: _unless_complex(f) if named[op] in COMPLEX else f
+        for op, f in _torchs_table().items()
+        if named[op] not in LOWERINGS or named[op] in DECOMPOSED_ANYWAY
+    }
+
+
+def _unless_complex(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition that leaves a call whole where an operand is complex."""
+
+    @functools.wraps(decomposition)
+    def of_real(*args: Any, **kwargs: Any) -> Any:
+        operands = pytree.tree_leaves((args, kwargs))
+        if any(isinstance(x, torch.Tensor) and x.is_complex() for x in operands):
+            return NotImplemented
+        return decomposition(*args, **kwargs)
+
+    return of_real
 
 
 @functools.cache

@@ -97,6 +97,84 @@ def test_sizes_of_complex_inputs_can_be_symbolic():
     check(Fn(lambda x: torch.fft.fft(x) * x), *argss, dynamic_shapes=(({1: n},),), verify=True)
 
 
+# ---------------------------------------------------------------- changed in place
+
+
+class Turn(nn.Module):
+    def forward(self, z):
+        z.mul_(2j)
+        return z + 1
+
+
+class TurnOne(nn.Module):
+    def forward(self, named, x):
+        named["a"].mul_(2j)
+        x.add_(1)
+        return named["a"] * x, named["b"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_complex_input_is_changed_in_place(dtype, device):
+    z = random(3, 4, dtype=dtype)
+    given = z.clone()
+    program = clave.export(Turn().eval(), (given,), verify=True)
+    same(given, z)
+    assert program.methods["forward"].complex_outputs == {0, 1}
+    session = clave.Session(program, device)
+    same(session(given), z * 2j + 1)
+    same(given, z * 2j)
+    strided = torch.zeros(4, 6, dtype=dtype).T[::2]
+    same(session(strided.copy_(z)), z * 2j + 1)
+    same(strided, z * 2j)
+    conjugate = z.clone().conj()
+    same(session(conjugate), z.conj().resolve_conj() * 2j + 1)
+    same(conjugate.resolve_conj(), z.conj().resolve_conj() * 2j)
+    array = z.numpy().copy()
+    same(session(array), z * 2j + 1)
+    np.testing.assert_array_equal(array, (z * 2j).numpy())
+    result, changed = session.run(z.numpy())
+    np.testing.assert_array_equal(result, (z * 2j + 1).numpy())
+    np.testing.assert_array_equal(changed, (z * 2j).numpy())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_complex_input_in_a_dict_is_changed_in_place(tmp_path, device):
+    a, b, x = random(3, dtype=torch.complex64), random(3, seed=1), random(3, seed=2)
+    clave.export(TurnOne().eval(), ({"a": a, "b": b}, x), verify=False).save(tmp_path / "p.clv")
+    session = clave.Session(clave.load(str(tmp_path / "p.clv")), device)
+    named, y = {"a": a.clone(), "b": b.clone()}, x.clone()
+    same(session(named, y), (a * 2j * (x + 1), b))
+    same((named, y), ({"a": a * 2j, "b": b}, x + 1))
+    named, y = {"a": a.numpy().copy(), "b": b.numpy()}, x.numpy().copy()
+    same(session(named, y), (a * 2j * (x + 1), b))
+    same((torch.from_numpy(named["a"]), torch.from_numpy(y)), (a * 2j, x + 1))
+
+
+def test_a_complex_input_that_cannot_be_changed_is_refused():
+    z = random(4, dtype=torch.complex64)
+    session = clave.Session(clave.export(Turn().eval(), (z,), verify=False), "cpu")
+    locked = z.numpy().copy()
+    locked.flags.writeable = False
+    for wrong in (locked, z[:1].expand(4), [1j, 2, 3, 4]):
+        with pytest.raises(clave.Error, match="input 'z' is changed in place"):
+            session(wrong)
+
+
+def test_complex_state_is_refused():
+    class Phase(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("phase", torch.ones(3, dtype=torch.complex64))
+
+        def forward(self, x):
+            self.phase.mul_(x)
+            return self.phase.real
+
+    with pytest.raises(clave.Error, match=r"'phase' is complex64: complex state is not supported, .*view_as_real"):
+        clave.export(Phase().eval(), (random(3, dtype=torch.complex64),))
+
+
 # ---------------------------------------------------------------- transforms
 
 

@@ -176,3 +176,14 @@ def test_logarithms_near_one(device):
     x = torch.complex(torch.tensor([1.0, 1.0, 0.0, 0.999]), torch.tensor([1e-4, -1e-9, 1.0001, 1e-3]))
     got = clave.Session(clave.export(Fn(torch.log).eval(), (x,), verify=False), device)(x)
     torch.testing.assert_close(got.real, torch.log(x.to(torch.complex128)).real.float(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_signs_of_numbers_whose_reciprocal_overflows(dtype, device):
+    least = torch.finfo(dtype.to_real()).smallest_normal
+    turns = torch.tensor([1, -1, 1j, 0.6 - 0.8j], dtype=torch.complex128)
+    x = (torch.tensor([[least / 16], [least / 2048]], dtype=torch.float64) * turns).to(dtype)
+    got = clave.Session(clave.export(Fn(torch.sgn).eval(), (x,), verify=False), device)(x)
+    rtol = 1e-2 if dtype is torch.complex64 else 1e-5  # so few bits the parts of the last have
+    torch.testing.assert_close(got, turns.to(dtype).expand(2, 4), rtol=rtol, atol=0)

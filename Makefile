@@ -226,7 +226,7 @@ demo: ## installs what is missing, builds, recognises handwritten digits and wri
 	@if $(BUILD)/clave devices --json | grep -q '"kind": *"opencl"'; then CLAVE_DEVICE=opencl $(BUILD)/demo examples/mnist/mnist.clv $(lastword $(DIGITS)); fi
 	@echo "\nROMEO:"
 	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
-check: ## installs what is missing, builds, and runs the tests (20 minutes at most)
+check: ## installs what is missing, builds, and runs the tests (about 45 minutes on 2 cores)
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py

@@ -26,7 +26,7 @@ SAN = "address,undefined"
 
 def pairs(r, build, env):
     """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twentieth
-    of the cases, others at the next commit; all under --all."""
+    of the cases, others on the next day; all under --all."""
     env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "20", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
@@ -80,7 +80,7 @@ def pytest_part(*folders, sanitized=False, by_class=False):
 
 
 def in_turn(r, names, turns):
-    """One in `turns` of the names, others at the next commit; all under --all."""
+    """One in `turns` of the names, others on the next day; all under --all."""
     return [n for n in names if r.everything or zlib.crc32((r.turn + n).encode()) % turns == 0]
 
 

@@ -149,7 +149,7 @@ class Runner:
         self.passed = self.failed = 0
         self.cpu = 0.0  # processor seconds of the commands
         self.skipped = collections.Counter()
-        self.turn = self.commit()
+        self.turn = self.day()
         self.parts, self.commands = [], []  # (name, processor seconds, passed, failed), (seconds, name)
         self.part_name, self.kept, self.record = "", {}, None
         self.rank, self.seats = 0, Seats(os.cpu_count())
@@ -179,9 +179,14 @@ class Runner:
         }
 
     def commit(self):
-        """What decides by turns which tests a run leaves out."""
+        """The commit that is checked, or "none"."""
         p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
         return p.stdout.strip() or "none"
+
+    def day(self):
+        """What decides by turns which tests a run leaves out: the day (UTC), so that what passes today passes again
+        today, at another commit too. CLAVE_CHECK_DAY names another one."""
+        return os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
 
     def part(self, name, function, rank=0):
         """Runs a part, and adds what came of it."""
@@ -227,9 +232,9 @@ class Runner:
         """From now on commands that pass are kept in a file of this commit, and those of that file not run again: a run
         of hours can be stopped and started anew. Not where files differ from the commit."""
         dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
-        if self.turn == "none" or dirty.strip():
+        if self.commit() == "none" or dirty.strip():
             return
-        self.record = ROOT / self.build / f"check-{self.turn}.json"
+        self.record = ROOT / self.build / f"check-{self.commit()}.json"
         if self.record.exists():
             self.kept = json.loads(self.record.read_text())
 

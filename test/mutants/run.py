@@ -15,7 +15,7 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
     executorch ARGUMENTS           pytest, where ExecuTorch is installed; left out where it is not
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
-in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit; --new
+in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each day; --new
 those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults
 keep their rows and those without one get it. Fails if a fault lives without a reason,
 has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
@@ -349,14 +349,10 @@ def hold():
 # ---- choosing, reporting
 
 
-def commit():
-    p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return p.stdout.strip()
-
-
 def choose(mutants, some):
-    """`some` of them, by the hash of the commit and the name: with the commits each has its turn."""
-    turn = lambda m: hashlib.sha256(f"{commit()} {m.name}".encode()).hexdigest()
+    """`some` of them, by the hash of the day (UTC) and the name: with the days each has its turn."""
+    day = os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
+    turn = lambda m: hashlib.sha256(f"{day} {m.name}".encode()).hexdigest()
     return sorted(sorted(mutants, key=turn)[:some], key=lambda m: m.name)
 
 
@@ -404,7 +400,7 @@ def write(results):
 
 Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check` runs two, others with each commit. Each is a patch in [test/mutants](../test/mutants), with its tests.
+`make check` runs two, others with each day. Each is a patch in [test/mutants](../test/mutants), with its tests.
 
 | fault | what it breaks | noticed by | run |
 |---|---|---|---|

@@ -69,6 +69,7 @@ __all__ = [
     "attention_of",
     "buffers_of",
     "check_version",
+    "class_in",
     "conditions_of",
     "eager_function",
     "function_of",
@@ -76,6 +77,7 @@ __all__ = [
     "is_fake",
     "is_sqrt",
     "meaning_of",
+    "model_of_class",
     "module_path",
     "of_edge_op",
     "op_of",
@@ -176,6 +178,16 @@ def ignored_on_load(model: Any) -> tuple[str, ...]:
 def attention_of(config: Any) -> str:
     """The attention implementation that a model of transformers uses."""
     return str(config._attn_implementation)
+
+
+def class_in(auto: Any, config: Any) -> Any:
+    """The model class that one of transformers' auto classes has for a configuration, or None."""
+    return auto._model_mapping.get(type(config), None)
+
+
+def model_of_class(kind: Any, config: Any, dtype: torch.dtype) -> Any:
+    """A model of one of transformers' classes, of that dtype."""
+    return kind._from_config(config, dtype=dtype)
 
 
 def promoted(operands: list[Any]) -> torch.dtype:

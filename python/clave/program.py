@@ -138,6 +138,8 @@ class Program:
         self.refused: dict[str, str] = {}
         self.errors: dict[str, float] = {}
         self._holds: list[Callable[[], None]] = []
+        if not isinstance(constants, list | tuple) or len(constants) != len(built.constants):
+            raise arguments.refused("constants", f"a list of {len(built.constants)} tensors", constants)
         self._taken = take([c.name for c in built.constants], constants)
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)

@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
 import clave
 from clave import _library as L
+from clave.errors import Raised
 
 TRIALS_A_DEVICE = 50  # then it is opened again, without their kernels
 
@@ -48,6 +49,7 @@ class Session(clave.Session):
         s = L.SessionOptions(size=C.sizeof(L.SessionOptions), poison=True, unfused=unfused, unchecked=True)
         pointers = (o.pointer for o in owners)
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, C.byref(s), keep=owners)
+        self._observer, self._raised = L.OBSERVE_FN(), Raised()
 
 
 def export(graph: Graph) -> tuple[Any, Any]:

@@ -259,7 +259,7 @@ def test_errors(llm, folder, tmp_path):
         ),
         (lambda: llm.generate("x", logprobs=301), "the 301 likeliest of 300 tokens"),
         (lambda: llm.generate([1, 2.5]), "ids of a prompt are integers: 'float'"),
-        (lambda: llm.generate(5), "a prompt is a text, ids or messages, not int"),
+        (lambda: llm.generate(5), "prompt: expected a text, ids or messages, got 5"),
         (lambda: llm.generate({"role": "user", "content": ""}), "messages are a list of dicts"),
         (lambda: llm.apply_chat_template({"role": "user", "content": ""}), "messages are a list of dicts"),
         (lambda: llm.apply_chat_template("hi"), "messages are a list of dicts .* not 'hi'"),

@@ -19,7 +19,7 @@ from clave.errors import Code, Error
 from clave.llm.folder import Folder
 from clave.llm.layers import reason_of
 from clave.llm.multimodal import check_decoder, has_more_than_text, text_model, without_weights
-from clave.private import alone, check_version
+from clave.private import alone, check_version, class_in, model_of_class
 
 # Those that the tests export, of transformers' some two hundred.
 TESTED = (
@@ -61,7 +61,7 @@ def _build(folder: Folder, kind: str, dtype: torch.dtype | None) -> tuple[Any, A
     dtype = dtype or _dtype_of(config)
     if has_more_than_text(config):
         with without_weights():
-            whole = _class_of(folder, config)._from_config(config, dtype=dtype).eval()
+            whole = model_of_class(_class_of(folder, config), config, dtype).eval()
         return text_model(whole), whole
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise _unknown(folder, kind)
@@ -77,8 +77,9 @@ def _class_of(folder: Folder, config: Any) -> Any:
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
     for auto in (transformers.AutoModelForImageTextToText, transformers.AutoModelForMultimodalLM):
-        if type(config) in auto._model_mapping:
-            return auto._model_mapping[type(config)]
+        found = class_in(auto, config)
+        if found is not None:
+            return found
     raise _unknown(folder, config.model_type)
 
 

@@ -315,8 +315,8 @@ typedef struct clave_delegate {
   /* Waits for a submitted run, at most timeout_ms (< 0: for its end). *over: whether it is; the
    * run's own status is then what wait returns. */
   clave_status (*wait)(clave_delegate_handle instance, int timeout_ms, bool *over);
-  /* The run that is on its way ends before its next op, with CLAVE_CANCELLED. Where there is none,
-   * nothing happens. The instance goes on with its next run. */
+  /* Ends the running run before its next op; that run returns CLAVE_CANCELLED. Does nothing if no
+   * run is under way. The instance can run again afterwards. */
   clave_status (*cancel)(clave_delegate_handle instance);
 
   /* State (clave_program_info.n_state): back to its first value; an open size of it; its bytes. */

@@ -17,10 +17,11 @@
 extern "C" {
 #endif
 
-/* Looks for a constant: *constant has its dtype and dims as the program declares them (encoded
- * ones: as stored, U8). Sets data to its bytes, contiguous and borrowed, which do not change while
- * the program lives, and returns true; false: there is none. The call fails if the tensor has
- * another dtype or shape. */
+/* Finds a constant by name. *constant arrives with the dtype and dims that the program declares
+ * (for an encoded constant: U8, as stored). On success the function sets its data to the
+ * contiguous, borrowed bytes, which must not change while the program lives, and returns true. It
+ * returns false if it has no such constant. The call fails if the tensor has another dtype or
+ * shape. */
 typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
 
 /* As clave_program_create, with each constant asked for by its name, in the program's order. */

@@ -543,7 +543,7 @@ static clave_status call_loop(render *r, const method *m, const call_args *args,
   return NULL;
 }
 
-/* Python's methods take their arguments by position alone, but for these. */
+/* True for the methods that accept keyword arguments in Python; the others take positions only. */
 static bool takes_names(const char *name) {
   static const char *const methods_with_names[] = {"split", "rsplit", "splitlines", "replace"};
   for (size_t i = 0; i < sizeof methods_with_names / sizeof *methods_with_names; i++)

@@ -1,6 +1,6 @@
 #ifndef STARTUP_H
 #define STARTUP_H
-/* What the start and the main program share. */
+/* Declarations shared by the start-up code and the main program. */
 #include <stdint.h>
 
 enum { STACK_PAINT = 0x5AFE5AFE };

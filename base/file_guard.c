@@ -2,7 +2,6 @@
 #include "base/file_guard.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -25,7 +24,7 @@ static uintptr_t page;
 /* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
 static struct sigaction before[MOST_HANDLERS];
 static atomic_int n_before;
-static atomic_flag busy = ATOMIC_FLAG_INIT; /* a lock that the handler never takes */
+static atomic_int holder; /* a lock that the handler never takes: the process that holds it, or 0 */
 static int n_guards;
 
 /* Another handler may call ours again for a fault that ours passed to it; such a fault goes to an
@@ -114,10 +113,18 @@ static void handle(int number, siginfo_t *info, void *context) {
   errno = error;
 }
 
+/* A child may inherit the lock while another thread of the parent holds it. No thread of the child
+ * gives it back, so the child takes it: each step under the lock leaves a state that can be used.
+ */
 static void take_lock(void) {
-  while (atomic_flag_test_and_set(&busy)) (void)usleep(50);
+  const int own = (int)getpid();
+  for (int found = 0; !atomic_compare_exchange_strong(&holder, &found, own);)
+    if (found == own) {
+      (void)usleep(50);
+      found = 0;
+    }
 }
-static void give_lock(void) { atomic_flag_clear(&busy); }
+static void give_lock(void) { atomic_store(&holder, 0); }
 
 static bool is_ours(const struct sigaction *a) {
   return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle;
@@ -158,11 +165,7 @@ static void give_signal(void) {
 file_guard *file_guard_add(const void *start, size_t size) {
   file_guard *g = NULL;
   take_lock();
-  if (!page) {
-    page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    /* A child must not inherit the lock while another thread of the parent holds it. */
-    (void)pthread_atfork(take_lock, give_lock, give_lock);
-  }
+  if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
   for (int i = 0; i < MOST_GUARDS && !g; i++)
     if (!atomic_load(&guards[i].start)) g = &guards[i];
   if (g && take_signal()) {

@@ -2,8 +2,10 @@
  * and no change for faults that are not ours. */
 #include <cmocka.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +301,40 @@ static void test_many_threads_read(void **state) {
   thread_pool_destroy(pool);
 }
 
+static atomic_bool is_done;
+
+static void *guard_and_remove(void *ctx) {
+  while (!atomic_load(&is_done)) file_guard_remove(file_guard_add(ctx, SMALL));
+  return NULL;
+}
+
+/* The lock may be held by a thread that the child does not have. */
+static void test_children_of_a_process_with_threads(void **state) {
+  (void)state;
+  pthread_t others[2];
+  void *memory = mmap(NULL, SMALL, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_create(&others[i], NULL, guard_and_remove, memory), 0);
+  int n_right = 0;
+  for (int i = 0; i < 200 && n_right == i; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)alarm(10);
+      file_guard *g = file_guard_add(memory, SMALL);
+      file_guard_remove(g);
+      _exit(g ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    n_right += status == 0;
+  }
+  atomic_store(&is_done, true);
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(others[i], NULL), 0);
+  (void)munmap(memory, SMALL);
+  assert_int_equal(n_right, 200);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_zeros_behind_the_end),
@@ -310,6 +346,7 @@ int main(void) {
       cmocka_unit_test(test_the_signal_is_given_back),
       cmocka_unit_test(test_more_files_than_guards),
       cmocka_unit_test(test_many_threads_read),
+      cmocka_unit_test(test_children_of_a_process_with_threads),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

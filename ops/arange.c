@@ -6,7 +6,7 @@
 clave_status rule_arange(const rule_context *c, const void *op) {
   const ir_arange *o = op;
   const tensor *out = rule_tensor(c, o->out);
-  if (out->rank != 1) return INVALID("out has rank %d, expected 1", out->rank);
+  if (out->rank != 1) return INVALID("out: expected rank 1, got %d", out->rank);
   TRY(check_not_bool(c, o->out, "out"));
   bool is_float = dtype_is_float(out->type);
   bool given = is_float ? o->start_float.present && o->step_float.present

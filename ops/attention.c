@@ -10,8 +10,8 @@ static clave_status check_mask(const rule_context *c, uint32_t mask_id, const te
   if (mask_id == IR_NONE) return NULL;
   const tensor *mask = rule_tensor(c, mask_id);
   if (mask->type != DTYPE_BOOL && mask->type != scores->type) {
-    return INVALID("mask is %s, expected BOOL or %s", dtype_name(mask->type),
-                   dtype_name(scores->type));
+    return INVALID("mask: expected BOOL or %s, got %s", dtype_name(scores->type),
+                   dtype_name(mask->type));
   }
   bool fits = mask->rank <= scores->rank;
   for (int i = 0; fits && i < mask->rank; i++) {
@@ -30,8 +30,8 @@ static clave_status check_heads(int64_t n_heads, int64_t n_kv) {
                ? NULL
                : INVALID("k has no heads, q has %lld", (long long)n_heads);
   if (n_heads == DIM_UNKNOWN || n_kv == DIM_UNKNOWN || n_heads % n_kv == 0) return NULL;
-  return INVALID("q has %lld heads, expected a multiple of k's %lld", (long long)n_heads,
-                 (long long)n_kv);
+  return INVALID("q: expected a multiple of k's %lld heads, got %lld", (long long)n_kv,
+                 (long long)n_heads);
 }
 
 clave_status rule_attention(const rule_context *c, const void *op) {
@@ -48,7 +48,7 @@ clave_status rule_attention(const rule_context *c, const void *op) {
   TRY(rule_expect_like(c, o->v, "v", &want_v));
   TRY(check_heads(q->dims[r - 3], k->dims[r - 3]));
   if (o->scale.present && !isfinite(o->scale.value))
-    return INVALID("scale is %g, expected a finite number", o->scale.value);
+    return INVALID("scale: expected a finite number, got %g", o->scale.value);
   tensor scores = *q, want = *q;
   scores.dims[r - 1] = dim_known(k->dims[r - 2], v->dims[r - 2]);
   want.dims[r - 1] = v->dims[r - 1];
@@ -61,7 +61,7 @@ clave_status rule_attention(const rule_context *c, const void *op) {
 static clave_status check_float_up_to_f32(const rule_context *c, uint32_t tid, const char *what) {
   dtype t = rule_tensor(c, tid)->type;
   if (t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16) return NULL;
-  return INVALID("%s is %s, expected F32, F16 or BF16", what, dtype_name(t));
+  return INVALID("%s: expected F32, F16 or BF16, got %s", what, dtype_name(t));
 }
 
 /* What ops with caches have in common. */
@@ -132,17 +132,17 @@ static clave_status check_room(const rule_context *c, const ir_attention_cached 
   int64_t rows = rule_tensor(c, o->key_cache)->dims[2], n = rule_tensor(c, o->k)->dims[2];
   if (rows == DIM_UNKNOWN) return NULL;
   if (o->window.present && (o->window.value < 1 || o->window.value > rows))
-    return INVALID("window is %lld, expected 1 to the cache's %lld rows",
-                   (long long)o->window.value, (long long)rows);
+    return INVALID("window: expected 1 to the cache's %lld rows, got %lld", (long long)rows,
+                   (long long)o->window.value);
   if (o->window.present || n == DIM_UNKNOWN || n <= rows) return NULL;
   return INVALID("%lld new rows do not fit into a cache of %lld", (long long)n, (long long)rows);
 }
 
 static clave_status check_numbers(const cache_operands *o) {
   if (o->scale.present && !isfinite(o->scale.value))
-    return INVALID("scale is %g, expected a finite number", o->scale.value);
+    return INVALID("scale: expected a finite number, got %g", o->scale.value);
   if (o->softcap.present && !(isfinite(o->softcap.value) && o->softcap.value > 0))
-    return INVALID("softcap is %g, expected a finite positive number", o->softcap.value);
+    return INVALID("softcap: expected a finite positive number, got %g", o->softcap.value);
   return NULL;
 }
 
@@ -152,7 +152,7 @@ static clave_status check_position(const rule_context *c, uint32_t tid) {
   for (int i = 0; i < t->rank; i++) one = one && dim_matches(t->dims[i], 1);
   if (t->type == DTYPE_I64 && one) return NULL;
   char is[SHAPE_TEXT];
-  return INVALID("position is %s %s, expected one I64", dtype_name(t->type),
+  return INVALID("position: expected one I64, got %s %s", dtype_name(t->type),
                  tensor_shape_text(t, is, SHAPE_TEXT));
 }
 
@@ -177,7 +177,7 @@ static clave_status check_cache_operands(const rule_context *c, const cache_oper
 static clave_status check_query(const rule_context *c, uint32_t tid) {
   TRY(check_float_up_to_f32(c, tid, "q"));
   int rank = rule_tensor(c, tid)->rank;
-  return rank == 4 ? NULL : INVALID("q has rank %d, expected 4", rank);
+  return rank == 4 ? NULL : INVALID("q: expected rank 4, got %d", rank);
 }
 
 clave_status rule_attention_cached(const rule_context *c, const void *op) {
@@ -195,8 +195,8 @@ static clave_status check_page_rows(const rule_context *c, uint32_t key_cache) {
   int64_t rows = rule_tensor(c, key_cache)->dims[2];
   bool fits = rows >= LEAST_PAGE_ROWS && rows <= MOST_PAGE_ROWS && (rows & (rows - 1)) == 0;
   if (rows == DIM_UNKNOWN || fits) return NULL;
-  return INVALID("pages have %lld rows, expected a power of two from %d to %d", (long long)rows,
-                 LEAST_PAGE_ROWS, MOST_PAGE_ROWS);
+  return INVALID("pages: expected a power of two from %d to %d as rows, got %lld", LEAST_PAGE_ROWS,
+                 MOST_PAGE_ROWS, (long long)rows);
 }
 
 clave_status rule_attention_paged(const rule_context *c, const void *op) {
@@ -206,13 +206,13 @@ clave_status rule_attention_paged(const rule_context *c, const void *op) {
   const tensor *q = rule_tensor(c, o->q);
   const int64_t any[] = {DIM_UNKNOWN, DIM_UNKNOWN};
   if (!dim_matches(q->dims[0], 1))
-    return INVALID("q has %lld batches, expected 1", (long long)q->dims[0]);
+    return INVALID("q: expected 1 batch, got %lld", (long long)q->dims[0]);
   TRY(check_cache_operands(c, &all, DIM_UNKNOWN));
   TRY(check_optional(c, o->position, "position", DTYPE_I64, 1, &q->dims[2]));
   TRY(check_optional(c, o->sequence, "sequence", DTYPE_I32, 1, &q->dims[2]));
   TRY(check_optional(c, o->page_table, "page_table", DTYPE_I32, 2, any));
   if (o->window.present && o->window.value < 1)
-    return INVALID("window is %lld, expected 1 or more", (long long)o->window.value);
+    return INVALID("window: expected 1 or more, got %lld", (long long)o->window.value);
   return check_page_rows(c, o->key_cache);
 }
 

@@ -7,14 +7,14 @@
 static clave_status add_tensor(const tensor *x, int axis, tensor *sum) {
   char a[SHAPE_TEXT], b[SHAPE_TEXT];
   if (x->type != sum->type)
-    return INVALID("is %s, expected %s", dtype_name(x->type), dtype_name(sum->type));
-  if (x->rank != sum->rank) return INVALID("has rank %d, expected %d", x->rank, sum->rank);
+    return INVALID("expected %s, got %s", dtype_name(sum->type), dtype_name(x->type));
+  if (x->rank != sum->rank) return INVALID("expected rank %d, got %d", sum->rank, x->rank);
   for (int i = 0; i < x->rank; i++) {
     if (i == axis) continue;
     if (!dim_matches(x->dims[i], sum->dims[i])) {
-      return INVALID("has shape %s, expected that of %s except at axis %d",
-                     tensor_shape_text(x, a, SHAPE_TEXT), tensor_shape_text(sum, b, SHAPE_TEXT),
-                     axis);
+      return INVALID("expected the shape of %s except at axis %d, got %s",
+                     tensor_shape_text(sum, b, SHAPE_TEXT), axis,
+                     tensor_shape_text(x, a, SHAPE_TEXT));
     }
     sum->dims[i] = dim_known(sum->dims[i], x->dims[i]);
   }

@@ -64,7 +64,8 @@ static clave_status bind_tensors(const rule_context *c, const ir_u32s *inner, ui
                                  const ir_u32s *tids, bool step, const char *what) {
   for (uint32_t i = 0; i < tids->count; i++) {
     if (from + i >= inner->count)
-      return INVALID("the chain has %u %s, expected more", inner->count, what);
+      return INVALID("the chain's %s: expected at least %u, got %u", what, from + tids->count,
+                     inner->count);
     tensor want = *rule_tensor(c, tids->items[i]);
     if (step) {
       if (want.rank == 0)
@@ -81,7 +82,7 @@ static clave_status bind_tensors(const rule_context *c, const ir_u32s *inner, ui
 static clave_status check_count(const ir_u32s *inner, uint32_t want, const char *what) {
   return inner->count == want
              ? NULL
-             : INVALID("the chain has %u %s, expected %u", inner->count, what, want);
+             : INVALID("the chain's %s: expected %u, got %u", what, want, inner->count);
 }
 
 clave_status rule_body(const rule_context *c, uint32_t index, const char *name, const ir_u32s *args,
@@ -100,7 +101,7 @@ static clave_status check_predicate(const rule_context *c, const ir_if *o) {
   if (o->predicate != IR_NONE)
     return rule_expect(c, o->predicate, "predicate", DTYPE_BOOL, 0, NULL);
   if (c->program->values.items[o->condition].type != IR_VALUE_TYPE_BOOL)
-    return INVALID("condition is value %u, expected a bool", o->condition);
+    return INVALID("condition: expected a bool, got value %u", o->condition);
   return NULL;
 }
 
@@ -124,7 +125,7 @@ static clave_status check_condition(const rule_context *c, const ir_while *o) {
 clave_status rule_while(const rule_context *c, const void *op) {
   const ir_while *o = op;
   if (o->results.count != o->args.count) {
-    return INVALID("%u results, expected %u as args", o->results.count, o->args.count);
+    return INVALID("results: expected %u like args, got %u", o->args.count, o->results.count);
   }
   TRY(status_while(check_condition(c, o), "condition_chain"));
   TRY(bind_tensors(c, &o->results, 0, &o->args, false, "results"));
@@ -138,10 +139,10 @@ static clave_status check_length(const rule_context *c, const ir_u32s *tids, uin
   for (uint32_t i = from; i < tids->count; i++) {
     const tensor *t = rule_tensor(c, tids->items[i]);
     if (t->rank == 0)
-      return INVALID("tensor %u has rank 0, expected an axis to scan", tids->items[i]);
+      return INVALID("tensor %u: expected an axis to scan, got rank 0", tids->items[i]);
     if (!dim_matches(t->dims[0], *length)) {
-      return INVALID("tensor %u has %lld steps, expected %lld", tids->items[i],
-                     (long long)t->dims[0], (long long)*length);
+      return INVALID("tensor %u: expected %lld steps, got %lld", tids->items[i], (long long)*length,
+                     (long long)t->dims[0]);
     }
     *length = dim_known(*length, t->dims[0]);
   }
@@ -155,7 +156,8 @@ clave_status rule_scan(const rule_context *c, const void *op) {
   int64_t length = DIM_UNKNOWN;
   TRY(find_chain(c, o->body_chain, "body_chain", &body));
   if (o->results.count < n_carries)
-    return INVALID("%u results, expected at least the %u carries", o->results.count, n_carries);
+    return INVALID("results: expected at least one for each of the %u carries, got %u", n_carries,
+                   o->results.count);
   if (o->xs.count == 0) return INVALID("there are no xs, so nothing tells the number of steps");
   TRY(check_length(c, &o->xs, 0, &length));
   TRY(check_length(c, &o->results, n_carries, &length));

@@ -14,7 +14,7 @@ typedef struct conv_window {
 static clave_status covered_size(const conv_window *w, int64_t *out) {
   *out = DIM_UNKNOWN;
   if (w->kernel == DIM_UNKNOWN) return NULL;
-  if (w->kernel < 1) return INVALID("kernel is %lld, expected at least 1", (long long)w->kernel);
+  if (w->kernel < 1) return INVALID("kernel: expected at least 1, got %lld", (long long)w->kernel);
   if (!mul_i64(w->kernel - 1, w->dilation, out) || !add_i64(*out, 1, out))
     return INVALID("kernel %lld is too large", (long long)w->kernel);
   return NULL;
@@ -40,8 +40,8 @@ static clave_status transposed_size(int64_t size, const conv_window *w, int64_t 
   int64_t spread, covered;
   *out = DIM_UNKNOWN;
   if (w->output_padding >= w->stride && w->output_padding >= w->dilation)
-    return INVALID("output_padding is %lld, expected less than stride %lld or dilation %lld",
-                   (long long)w->output_padding, (long long)w->stride, (long long)w->dilation);
+    return INVALID("output_padding: expected less than stride %lld or dilation %lld, got %lld",
+                   (long long)w->stride, (long long)w->dilation, (long long)w->output_padding);
   TRY(covered_size(w, &covered));
   if (size == DIM_UNKNOWN || covered == DIM_UNKNOWN) return NULL;
   if (!mul_i64(size - 1, w->stride, &spread) || !add_i64(spread, covered, &spread) ||
@@ -57,17 +57,18 @@ static clave_status transposed_size(int64_t size, const conv_window *w, int64_t 
 static clave_status check_ranks(const rule_context *c, uint32_t x_id, uint32_t weight) {
   const tensor *x = rule_tensor(c, x_id), *w = rule_tensor(c, weight);
   if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-    return INVALID("x has rank %d, expected 3 to %d", x->rank, 2 + MAX_SPATIAL);
+    return INVALID("x: expected rank 3 to %d, got %d", 2 + MAX_SPATIAL, x->rank);
   if (w->rank == x->rank) return NULL;
-  return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
+  return INVALID("weight: expected rank %d like x, got %d", x->rank, w->rank);
 }
 
 /* Of an encoded weight. */
 static clave_status check_codes(const tensor *x, const tensor *w) {
   if (!dtype_is_float(x->type) || x->type == DTYPE_F64)
-    return INVALID("x is %s, expected F32, F16 or BF16 as weight is encoded", dtype_name(x->type));
+    return INVALID("x: expected F32, F16 or BF16 as weight is encoded, got %s",
+                   dtype_name(x->type));
   if (w->encoding.axis == 1) return NULL;
-  return INVALID("weight is encoded with rows along axis %d, expected axis 1", w->encoding.axis);
+  return INVALID("weight: expected encoded rows along axis 1, got axis %d", w->encoding.axis);
 }
 
 static clave_status check_operands(const rule_context *c, uint32_t x_id, uint32_t weight) {
@@ -76,16 +77,16 @@ static clave_status check_operands(const rule_context *c, uint32_t x_id, uint32_
   if (w->encoding.kind)
     TRY(check_codes(x, w));
   else if (w->type != x->type)
-    return INVALID("weight is %s, expected %s as x", dtype_name(w->type), dtype_name(x->type));
+    return INVALID("weight: expected %s like x, got %s", dtype_name(x->type), dtype_name(w->type));
   return check_ranks(c, x_id, weight);
 }
 
 /* `divided`: the weight's channels that all groups share, dims[0]. */
 static clave_status check_groups(int32_t groups, int64_t divided) {
-  if (groups < 1) return INVALID("groups is %d, expected at least 1", groups);
+  if (groups < 1) return INVALID("groups: expected at least 1, got %d", groups);
   if (divided == DIM_UNKNOWN || divided % groups == 0) return NULL;
-  return INVALID("groups is %d, expected a divisor of the weight's %lld channels", groups,
-                 (long long)divided);
+  return INVALID("groups: expected a divisor of the weight's %lld channels, got %d",
+                 (long long)divided, groups);
 }
 
 /* per_group * groups, DIM_UNKNOWN as per_group. */
@@ -97,8 +98,8 @@ static clave_status count_channels(int64_t per_group, int32_t groups, int64_t *o
 
 static clave_status check_input_channels(int64_t actual, int64_t expected) {
   if (dim_matches(actual, expected)) return NULL;
-  return INVALID("x has %lld channels, expected %lld as weight and groups say", (long long)actual,
-                 (long long)expected);
+  return INVALID("x: expected %lld channels as weight and groups say, got %lld",
+                 (long long)expected, (long long)actual);
 }
 
 static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
@@ -121,7 +122,7 @@ static clave_status check_extent(const tensor *x, const tensor *out, const ir_i3
       fits = add_i64(n, out->dims[i], &n) && add_i64(n, 2 * (int64_t)padding->items[i - 2], &n);
     if (n == 0) continue;
     if (!fits || !mul_i64(elements, n, &elements) || elements > most)
-      return INVALID("x with its padding is too large, expected at most %lld elements",
+      return INVALID("x with its padding: expected at most %lld elements, got more",
                      (long long)most);
   }
   return NULL;
@@ -169,8 +170,8 @@ clave_status rule_conv_integer(const rule_context *c, const void *op) {
   const ir_conv_integer *o = op;
   const ir_conv sums = as_conv(o);
   dtype x = rule_tensor(c, o->x)->type, w = rule_tensor(c, o->weight)->type;
-  if (x != DTYPE_I8 && x != DTYPE_U8) return INVALID("x is %s, expected I8 or U8", dtype_name(x));
-  if (w != DTYPE_I8) return INVALID("weight is %s, expected I8", dtype_name(w));
+  if (x != DTYPE_I8 && x != DTYPE_U8) return INVALID("x: expected I8 or U8, got %s", dtype_name(x));
+  if (w != DTYPE_I8) return INVALID("weight: expected I8, got %s", dtype_name(w));
   TRY(check_ranks(c, o->x, o->weight));
   if (!int_fits(x, o->padding_value))
     return INVALID("padding_value %d does not fit %s", o->padding_value, dtype_name(x));

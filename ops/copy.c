@@ -13,8 +13,8 @@ static clave_status resize_last(int64_t n, int64_t from, int64_t to, int64_t *ou
   if (n == DIM_UNKNOWN) return NULL;
   if (!mul_i64(n, from, out)) return INVALID("x has too many elements");
   if (*out % to != 0)
-    return INVALID("x's last dimension is %lld of %lld bytes, expected a multiple of %lld bytes",
-                   (long long)n, (long long)from, (long long)to);
+    return INVALID("x's last dimension: expected a multiple of %lld bytes, got %lld of %lld bytes",
+                   (long long)to, (long long)n, (long long)from);
   *out /= to;
   return NULL;
 }

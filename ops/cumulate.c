@@ -13,7 +13,7 @@ clave_status rule_cumulate(const rule_context *c, const void *op) {
   if (!extreme) TRY(check_not_bool(c, o->x, "x"));
   if (o->kind == IR_CUMULATE_KIND_LOGSUMEXP) TRY(check_float(c, o->x, "x"));
   if (!extreme && o->indices != IR_NONE)
-    return INVALID("indices are given, expected none but for a maximum or minimum");
+    return INVALID("indices: expected none except for a maximum or minimum, got some");
   TRY(rule_axis(o->axis, x->rank, &axis));
   TRY(rule_expect_like(c, o->out, "out", x));
   return check_optional(c, o->indices, "indices", DTYPE_I64, x->rank, x->dims);

@@ -68,8 +68,8 @@ static clave_status check_local(const rule_context *c, const ir_custom_parameter
   TRY(check_number(p));
   if (!rule_int(c, &p->i, &n)) return NULL;
   if (n >= 1 && n <= MAX_LOCAL_BYTES / (int64_t)dtype_size(p->dtype)) return NULL;
-  return INVALID("local memory of %lld elements, expected 1 to %lld", (long long)n,
-                 (long long)(MAX_LOCAL_BYTES / (int64_t)dtype_size(p->dtype)));
+  return INVALID("local memory: expected 1 to %lld elements, got %lld",
+                 (long long)(MAX_LOCAL_BYTES / (int64_t)dtype_size(p->dtype)), (long long)n);
 }
 
 static clave_status check_parameter(const rule_context *c, const ir_custom *op,
@@ -92,7 +92,8 @@ static clave_status check_results(const ir_custom *op, const ir_custom_kernel *k
       const ir_custom_parameter *p = &k->parameters.items[i];
       found += p->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR && p->index == op->args.count + r;
     }
-    if (found != 1) return INVALID("result %u is %d of its parameters, expected one", r, found);
+    if (found != 1)
+      return INVALID("result %u: expected one of its parameters to write it, got %d", r, found);
   }
   return NULL;
 }
@@ -115,23 +116,23 @@ static clave_status check_parameters(const rule_context *c, const ir_custom *op,
 static clave_status check_grid(const rule_context *c, const ir_custom_kernel *k) {
   int64_t group = 1, total = 1;
   if (k->global.count < 1 || k->global.count > MAX_GRID_DIMS || k->local.count != k->global.count)
-    return INVALID("its grid has %u dimensions and its groups %u, expected 1 to %d of both",
-                   k->global.count, k->local.count, (int)MAX_GRID_DIMS);
+    return INVALID("its grid and groups: expected 1 to %d dimensions of both, got %u and %u",
+                   (int)MAX_GRID_DIMS, k->global.count, k->local.count);
   for (uint32_t i = 0; i < k->local.count; i++) {
     int64_t n = k->local.items[i];
     if (n < 1 || !mul_i64(group, n, &group) || group > MAX_GROUP)
       return INVALID(
-          "its groups have %lld work-items in dimension %u, expected at least 1 and at "
-          "most %d in all",
-          (long long)n, i, (int)MAX_GROUP);
+          "its groups: expected at least 1 work-item in a dimension and at most %d in all, got "
+          "%lld in dimension %u",
+          (int)MAX_GROUP, (long long)n, i);
   }
   for (uint32_t i = 0; i < k->global.count; i++) {
     int64_t n;
     if (!rule_int(c, &k->global.items[i], &n)) continue;
     if (n < 0 || (n > 0 && (!mul_i64(total, n, &total) || total > MAX_WORK_ITEMS)))
       return INVALID(
-          "its grid has %lld work-items in dimension %u, expected 0 or more and at most "
-          "2^40 in all",
+          "its grid: expected 0 or more work-items in a dimension and at most 2^40 in all, got "
+          "%lld in dimension %u",
           (long long)n, i);
   }
   return NULL;
@@ -170,7 +171,7 @@ typedef struct reference_check {
 static clave_status check_read(const reference_check *k, uint32_t tid) {
   const ir_program *p = k->c->program;
   if (tid < p->tensors.count && (tid < p->constants.count || k->known[tid])) return NULL;
-  return INVALID("it reads tensor %u, expected an arg, a constant or what it computed", tid);
+  return INVALID("it reads: expected an arg, a constant or what it computed, got tensor %u", tid);
 }
 
 static clave_status check_node(reference_check *k, const ir_instruction *ins) {
@@ -205,8 +206,8 @@ static clave_status check_reference(const rule_context *c, const ir_custom *op) 
 clave_status rule_custom(const rule_context *c, const void *op) {
   const ir_custom *o = op;
   if (!o->target[0] || strlen(o->target) > MAX_TARGET)
-    return INVALID("its name has %zu letters, expected 1 to %d", strlen(o->target),
-                   (int)MAX_TARGET);
+    return INVALID("its name: expected 1 to %d letters, got %zu", (int)MAX_TARGET,
+                   strlen(o->target));
   if (!o->results.count) return INVALID("'%s' has no results", o->target);
   clave_status st = check_kernels(c, o);
   if (!st) st = status_while(check_reference(c, o), "reference_chain");

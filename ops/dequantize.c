@@ -6,9 +6,9 @@
 clave_status rule_dequantize(const rule_context *c, const void *op) {
   const ir_dequantize *o = op;
   const tensor *x = rule_tensor(c, o->x), *out = rule_tensor(c, o->out);
-  if (!x->encoding.kind) return INVALID("x is plain, expected an encoded constant");
+  if (!x->encoding.kind) return INVALID("x: expected an encoded constant, got a plain tensor");
   if (!dtype_is_float(out->type) || out->type == DTYPE_F64)
-    return INVALID("out is %s, expected F32, F16 or BF16", dtype_name(out->type));
+    return INVALID("out: expected F32, F16 or BF16, got %s", dtype_name(out->type));
   return rule_expect(c, o->out, "out", out->type, x->rank, x->dims);
 }
 

@@ -10,7 +10,7 @@ clave_status rule_distance(const rule_context *c, const void *op) {
   const tensor *a = rule_tensor(c, o->a), *b = rule_tensor(c, o->b);
   TRY(check_float(c, o->a, "a"));
   TRY(check_rank_at_least(c, o->a, "a", 2));
-  if (isnan(o->p) || o->p < 0) return INVALID("p is %g, expected a number of at least 0", o->p);
+  if (isnan(o->p) || o->p < 0) return INVALID("p: expected a number of at least 0, got %g", o->p);
   tensor want = *a;
   if (b->rank == a->rank) want.dims[a->rank - 2] = b->dims[a->rank - 2];
   TRY(rule_expect_like(c, o->b, "b", &want));

@@ -47,9 +47,9 @@ static bool value_fits(ir_value_type v, dtype t) {
 static clave_status check_operand(const step_check *k, int which, const ir_operand *o, dtype want) {
   if (has_own_dtype(o)) {
     dtype is = own_dtype(k, o);
-    return is == want
-               ? NULL
-               : INVALID("operand %d is %s, expected %s", which, dtype_name(is), dtype_name(want));
+    return is == want ? NULL
+                      : INVALID("operand %d: expected %s, got %s", which, dtype_name(want),
+                                dtype_name(is));
   }
   if (o->source == IR_OPERAND_SOURCE_VALUE) {
     bool fits = value_fits(k->c->program->values.items[o->index].type, want);
@@ -59,12 +59,12 @@ static clave_status check_operand(const step_check *k, int which, const ir_opera
   }
   if (o->source == IR_OPERAND_SOURCE_FLOAT) {
     return dtype_is_float(want) ? NULL
-                                : INVALID("operand %d is a float immediate, expected one of %s",
+                                : INVALID("operand %d: expected one of %s, got a float immediate",
                                           which, dtype_name(want));
   }
   if (int_fits(want, o->i)) return NULL;
-  return INVALID("operand %d is the integer immediate %lld, expected one of %s", which,
-                 (long long)o->i, dtype_name(want));
+  return INVALID("operand %d: expected one of %s, got the integer immediate %lld", which,
+                 dtype_name(want), (long long)o->i);
 }
 
 /* The dtype that the operands from `first` on share. */
@@ -90,13 +90,13 @@ static clave_status check_dtypes(const step_check *k, dtype t) {
   if (info->result == STEP_CAST) return NULL;
   dtype want = info->result == STEP_BOOL ? DTYPE_BOOL : t;
   if (k->step->dtype == want) return NULL;
-  return INVALID("result is %s, expected %s", dtype_name(k->step->dtype), dtype_name(want));
+  return INVALID("result: expected %s, got %s", dtype_name(want), dtype_name(k->step->dtype));
 }
 
 static clave_status check_step(const step_check *k) {
   const ir_operand *o = k->step->operands.items;
   if (k->step->operands.count != (uint32_t)k->info->arity) {
-    return INVALID("has %u operands, expected %d", k->step->operands.count, k->info->arity);
+    return INVALID("operands: expected %d, got %u", k->info->arity, k->step->operands.count);
   }
   for (int i = 0; i < k->info->arity; i++) TRY(check_reference(k, i, &o[i]));
   int first = k->info->result == STEP_WHERE ? 1 : 0;
@@ -111,7 +111,7 @@ static clave_status check_steps(const rule_context *c, const ir_elementwise *o, 
   if (o->inputs.count > MAX_STEP_INPUTS)
     return INVALID("%u inputs, at most %d are allowed", o->inputs.count, MAX_STEP_INPUTS);
   if (o->steps.count < 1 || o->steps.count > MAX_STEPS)
-    return INVALID("%u steps, expected 1 to %d", o->steps.count, MAX_STEPS);
+    return INVALID("steps: expected 1 to %d, got %u", MAX_STEPS, o->steps.count);
   for (uint32_t i = 0; i < o->steps.count; i++) {
     const ir_step *s = &o->steps.items[i];
     if ((uint32_t)s->kind >= IR_STEP_KIND_COUNT)

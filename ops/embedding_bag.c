@@ -6,7 +6,7 @@
 static clave_status check_weights(const rule_context *c, const ir_embedding_bag *o) {
   const tensor *indices = rule_tensor(c, o->indices);
   if (o->weights != IR_NONE && o->kind != IR_EMBEDDING_BAG_KIND_SUM)
-    return INVALID("weights are given, expected the kind sum");
+    return INVALID("weights: expected none except for the kind sum, got some");
   return check_optional(c, o->weights, "weights", rule_tensor(c, o->weight)->type, 1,
                         indices->dims);
 }
@@ -19,12 +19,12 @@ clave_status rule_embedding_bag(const rule_context *c, const void *op) {
   TRY(check_float(c, o->weight, "weight"));
   TRY(check_index_dtype(c, o->indices, "indices"));
   TRY(check_index_dtype(c, o->offsets, "offsets"));
-  if (weight->rank != 2) return INVALID("weight has rank %d, expected 2", weight->rank);
+  if (weight->rank != 2) return INVALID("weight: expected rank 2, got %d", weight->rank);
   if (rule_tensor(c, o->indices)->rank != 1)
-    return INVALID("indices has rank %d, expected 1", rule_tensor(c, o->indices)->rank);
-  if (offsets->rank != 1) return INVALID("offsets has rank %d, expected 1", offsets->rank);
+    return INVALID("indices: expected rank 1, got %d", rule_tensor(c, o->indices)->rank);
+  if (offsets->rank != 1) return INVALID("offsets: expected rank 1, got %d", offsets->rank);
   if (o->include_last_offset && offsets->dims[0] == 0)
-    return INVALID("offsets is empty, expected at least the last offset");
+    return INVALID("offsets: expected at least the last offset, got none");
   TRY(check_weights(c, o));
   int64_t bags = offsets->dims[0];
   if (bags != DIM_UNKNOWN && o->include_last_offset) bags--;

@@ -28,7 +28,7 @@ static int64_t half_of(int64_t n) { return n == DIM_UNKNOWN ? n : n / 2 + 1; }
 static clave_status check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
   bool to_real = kind == IR_FFT_KIND_TO_REAL;
   int64_t n = to_real ? out : x, other = to_real ? x : out;
-  if (n == 0) return INVALID("a transform of 0 points, expected at least 1");
+  if (n == 0) return INVALID("a transform: expected at least 1 point, got 0");
   if (n >= FFT_TOO_MANY)
     return UNSUPPORTED("a transform of %lld points, at most 2^32 - 1", (long long)n);
   bool whole = dim_matches(other, n) && !to_real;
@@ -48,7 +48,7 @@ clave_status rule_fft(const rule_context *c, const void *op) {
   if ((uint32_t)o->norm >= IR_FFT_NORM_COUNT)
     return INVALID("fft norm %u is unknown", (uint32_t)o->norm);
   if (type != DTYPE_F32 && type != DTYPE_F64)
-    return INVALID("x is %s, expected F32 or F64", dtype_name(type));
+    return INVALID("x: expected F32 or F64, got %s", dtype_name(type));
   TRY(take_pairs(c, o->x, "x", is_complex(o->kind, false), &x));
   TRY(take_pairs(c, o->out, "out", is_complex(o->kind, true), &out));
   TRY(rule_axis(o->axis, x.rank, &axis));

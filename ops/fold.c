@@ -36,7 +36,7 @@ static bool multiply_known(int64_t a, int64_t b, int64_t *out) {
 /* The blocks of planes (N, C, H, W). */
 static clave_status blocks_of(const window_attributes *w, const tensor *planes, tensor *blocks) {
   TRY(check_attributes(w));
-  if (planes->rank != 4) return INVALID("the planes have rank %d, expected 4", planes->rank);
+  if (planes->rank != 4) return INVALID("planes: expected rank 4, got %d", planes->rank);
   int64_t rows, columns, kernel = (int64_t)w->kernel->items[0] * w->kernel->items[1];
   TRY(count_positions(w, 0, planes->dims[2], &rows));
   TRY(count_positions(w, 1, planes->dims[3], &columns));

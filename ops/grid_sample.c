@@ -9,7 +9,7 @@ static clave_status check_kinds(const rule_context *c, const ir_grid_sample *o) 
     return INVALID("grid_sample mode %u is unknown", (uint32_t)o->mode);
   if ((uint32_t)o->padding >= IR_GRID_SAMPLE_PADDING_COUNT)
     return INVALID("grid_sample padding %u is unknown", (uint32_t)o->padding);
-  if (spatial != 2 && spatial != 3) return INVALID("x has rank %d, expected 4 or 5", spatial + 2);
+  if (spatial != 2 && spatial != 3) return INVALID("x: expected rank 4 or 5, got %d", spatial + 2);
   if (spatial == 3 && o->mode == IR_GRID_SAMPLE_MODE_BICUBIC)
     return INVALID("bicubic is for 2 spatial dimensions, x has 3");
   return check_float(c, o->x, "x");
@@ -20,7 +20,7 @@ clave_status rule_grid_sample(const rule_context *c, const void *op) {
   TRY(check_kinds(c, o));
   const tensor *x = rule_tensor(c, o->x), *grid = rule_tensor(c, o->grid);
   tensor want = {.type = x->type, .rank = x->rank}, points = want;
-  if (grid->rank != x->rank) return INVALID("grid has rank %d, expected %d", grid->rank, x->rank);
+  if (grid->rank != x->rank) return INVALID("grid: expected rank %d, got %d", x->rank, grid->rank);
   for (int i = 2; i < x->rank; i++) {
     if (x->dims[i] == 0) return INVALID("spatial dimension %d of x is empty", i - 2);
     want.dims[i] = points.dims[i - 1] = grid->dims[i - 1];

@@ -21,7 +21,7 @@ clave_status rule_index_select(const rule_context *c, const void *op) {
   TRY(check_index_dtype(c, o->index, "index"));
   TRY(rule_axis(o->axis, x->rank, &axis));
   if (x->encoding.kind && (axis != 0 || x->encoding.axis != 1))
-    return INVALID("x is encoded with rows along axis %d and picked along %d, expected 1 and 0",
+    return INVALID("x: expected encoded rows along axis 1, picked along axis 0, got axes %d and %d",
                    x->encoding.axis, axis);
   tensor want = {.type = x->type};
   TRY(append_dims(&want, axis, x->dims));
@@ -43,7 +43,7 @@ clave_status rule_gather(const rule_context *c, const void *op) {
 static clave_status check_index_tensor(const rule_context *c, uint32_t tid) {
   const tensor *t = rule_tensor(c, tid);
   if (t->type == DTYPE_BOOL || t->type == DTYPE_U8)
-    return UNSUPPORTED("masks (%s) as index, expected I32 or I64", dtype_name(t->type));
+    return UNSUPPORTED("index: expected I32 or I64, got a mask (%s)", dtype_name(t->type));
   return check_index_dtype(c, tid, "index");
 }
 
@@ -52,7 +52,7 @@ static clave_status read_axes(const ir_index *o, int rank, int *axes, bool *adja
   bool marked[MAX_RANK];
   if (o->indices.count == 0) return INVALID("indices is empty");
   if (o->axes.count != o->indices.count)
-    return INVALID("axes has %u entries, expected %u", o->axes.count, o->indices.count);
+    return INVALID("axes: expected %u entries, got %u", o->indices.count, o->axes.count);
   TRY(check_axes(&o->axes, rank, marked, axes));
   *adjacent = true;
   for (uint32_t i = 1; i < o->axes.count; i++) {
@@ -93,14 +93,14 @@ clave_status rule_ravel_index(const rule_context *c, const void *op) {
   tensor want = {.type = DTYPE_I64};
   int64_t n = 1, size;
   if (o->indices.count == 0 || o->indices.count > MAX_RANK)
-    return INVALID("indices has %u entries, expected 1 to %d", o->indices.count, MAX_RANK);
+    return INVALID("indices: expected 1 to %d entries, got %u", MAX_RANK, o->indices.count);
   if (o->sizes.count != o->indices.count)
-    return INVALID("sizes has %u entries, expected %u", o->sizes.count, o->indices.count);
+    return INVALID("sizes: expected %u entries, got %u", o->indices.count, o->sizes.count);
   for (uint32_t i = 0; i < o->indices.count; i++) {
     TRY(check_index_dtype(c, o->indices.items[i], "index"));
     TRY(rule_broadcast(rule_tensor(c, o->indices.items[i]), &want.rank, want.dims));
     if (!rule_int(c, &o->sizes.items[i], &size)) continue;
-    if (size < 0) return INVALID("size %lld, expected 0 or more", (long long)size);
+    if (size < 0) return INVALID("sizes: expected 0 or more, got %lld", (long long)size);
     if (size > 0 && !mul_i64(n, size, &n)) return INVALID("sizes have too many positions");
   }
   return rule_expect_like(c, o->out, "out", &want);

@@ -107,8 +107,8 @@ static clave_status check_outputs(const kind_rule *k, const ir_linalg *o) {
 
 static clave_status check_square(int64_t m, int64_t n, const char *what) {
   return dim_matches(m, n) ? NULL
-                           : INVALID("%s has %lld rows and %lld columns, expected as many", what,
-                                     (long long)m, (long long)n);
+                           : INVALID("%s: expected as many rows as columns, got %lld and %lld",
+                                     what, (long long)m, (long long)n);
 }
 
 clave_status rule_linalg(const rule_context *c, const void *op) {
@@ -142,7 +142,7 @@ clave_status rule_pivot_order(const rule_context *c, const void *op) {
   TRY(check_rank_at_least(c, o->pivots, "pivots", 1));
   TRY(check_rank_at_least(c, o->out, "out", 1));
   if (pivots->type != DTYPE_I32)
-    return INVALID("pivots is %s, expected I32", dtype_name(pivots->type));
+    return INVALID("pivots: expected I32, got %s", dtype_name(pivots->type));
   tensor t = *pivots;
   int64_t k = t.dims[t.rank - 1], m = out->dims[out->rank - 1];
   if (k != DIM_UNKNOWN && m != DIM_UNKNOWN && k > m)

@@ -7,8 +7,9 @@
 static clave_status check_factors(const rule_context *c, uint32_t a, uint32_t b) {
   dtype left = rule_tensor(c, a)->type, right = rule_tensor(c, b)->type;
   TRY(check_not_bool(c, a, "a"));
-  return left == right ? NULL
-                       : INVALID("b is %s, expected %s as a", dtype_name(right), dtype_name(left));
+  return left == right
+             ? NULL
+             : INVALID("b: expected %s like a, got %s", dtype_name(left), dtype_name(right));
 }
 
 /* b is widened as it is read. */
@@ -20,15 +21,14 @@ static bool is_narrower(dtype a, dtype b) {
 static clave_status turn_encoded(dtype a, bool transposed, int rank, tensor *b) {
   bool is_encoded = b->encoding.kind != ENCODING_PLAIN;
   if (transposed != is_encoded)
-    return INVALID("b_transposed is %s, expected %s as b is %s", transposed ? "true" : "false",
-                   is_encoded ? "true" : "false", is_encoded ? "encoded" : "plain");
+    return INVALID("b_transposed: expected %s as b is %s, got %s", is_encoded ? "true" : "false",
+                   is_encoded ? "encoded" : "plain", transposed ? "true" : "false");
   if (!is_encoded) return NULL;
   if (a != DTYPE_F32 && a != DTYPE_F16 && a != DTYPE_BF16)
-    return INVALID("a is %s, expected F32, F16 or BF16 as b is encoded", dtype_name(a));
+    return INVALID("a: expected F32, F16 or BF16 as b is encoded, got %s", dtype_name(a));
   if (b->rank != rank || b->encoding.axis != rank - 1)
-    return INVALID(
-        "b is encoded and has rank %d with rows along axis %d, expected rank %d, axis %d", b->rank,
-        b->encoding.axis, rank, rank - 1);
+    return INVALID("b: expected rank %d with encoded rows along axis %d, got rank %d and axis %d",
+                   rank, rank - 1, b->rank, b->encoding.axis);
   int64_t n = b->dims[rank - 2];
   b->dims[rank - 2] = b->dims[rank - 1];
   b->dims[rank - 1] = n;
@@ -42,7 +42,7 @@ static clave_status check_same_dtype(const rule_context *c, const ir_matmul *o) 
   if (o->bias == IR_NONE) return NULL;
   dtype bias = rule_tensor(c, o->bias)->type;
   return bias == t ? NULL
-                   : INVALID("bias is %s, expected %s as a", dtype_name(bias), dtype_name(t));
+                   : INVALID("bias: expected %s like a, got %s", dtype_name(t), dtype_name(bias));
 }
 
 static clave_status check_scales(const ir_matmul *o, dtype t) {
@@ -93,9 +93,9 @@ clave_status rule_matmul_integer(const rule_context *c, const void *op) {
   TRY(check_rank_at_least(c, o->a, "a", 2));
   const tensor *a = rule_tensor(c, o->a), *b = rule_tensor(c, o->b);
   if (a->type != DTYPE_I8 && a->type != DTYPE_U8)
-    return INVALID("a is %s, expected I8 or U8", dtype_name(a->type));
-  if (b->type != DTYPE_I8) return INVALID("b is %s, expected I8", dtype_name(b->type));
-  if (b->rank != 2) return INVALID("b has rank %d, expected 2", b->rank);
+    return INVALID("a: expected I8 or U8, got %s", dtype_name(a->type));
+  if (b->type != DTYPE_I8) return INVALID("b: expected I8, got %s", dtype_name(b->type));
+  if (b->rank != 2) return INVALID("b: expected rank 2, got %d", b->rank);
   if (!dim_matches(a->dims[a->rank - 1], b->dims[1]))
     return INVALID("a has %lld columns, b has %lld", (long long)a->dims[a->rank - 1],
                    (long long)b->dims[1]);
@@ -107,7 +107,7 @@ clave_status rule_matmul_integer(const rule_context *c, const void *op) {
 }
 
 static clave_status check_rank(const tensor *x, const char *what, int rank) {
-  return x->rank == rank ? NULL : INVALID("%s has rank %d, expected %d", what, x->rank, rank);
+  return x->rank == rank ? NULL : INVALID("%s: expected rank %d, got %d", what, rank, x->rank);
 }
 
 clave_status rule_grouped_matmul(const rule_context *c, const void *op) {

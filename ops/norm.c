@@ -6,7 +6,7 @@
 #include "ops/rule_checks.h"
 
 static clave_status check_eps(double eps) {
-  return isnan(eps) ? INVALID("eps is nan, expected a number") : NULL;
+  return isnan(eps) ? INVALID("eps: expected a number, got nan") : NULL;
 }
 
 /* Weight and bias over the last n_axes dimensions. */
@@ -15,7 +15,7 @@ static clave_status check_last_axes(const rule_context *c, uint32_t x_id, int32_
   const tensor *x = rule_tensor(c, x_id);
   TRY(check_float(c, x_id, "x"));
   if (n_axes < 1 || n_axes > x->rank)
-    return INVALID("n_axes is %d, expected 1 to x's rank %d", n_axes, x->rank);
+    return INVALID("n_axes: expected 1 to x's rank %d, got %d", x->rank, n_axes);
   const int64_t *dims = x->dims + (x->rank - n_axes);
   TRY(check_optional(c, weight, "weight", x->type, n_axes, dims));
   return check_optional(c, bias, "bias", x->type, n_axes, dims);
@@ -50,8 +50,8 @@ clave_status rule_group_norm(const rule_context *c, const void *op) {
   const tensor *x = rule_tensor(c, o->x);
   TRY(check_channels(c, o->x, o->weight, o->bias));
   if (o->groups < 1 || (x->dims[1] != DIM_UNKNOWN && x->dims[1] % o->groups != 0)) {
-    return INVALID("groups is %d, expected a divisor of the %lld channels", o->groups,
-                   (long long)x->dims[1]);
+    return INVALID("groups: expected a divisor of the %lld channels, got %d", (long long)x->dims[1],
+                   o->groups);
   }
   TRY(check_eps(o->eps));
   return rule_expect_like(c, o->out, "out", x);

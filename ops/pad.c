@@ -10,13 +10,13 @@ static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
   if (mode == IR_PAD_MODE_CONSTANT || size == DIM_UNKNOWN || n == 0) return NULL;
   const char *name = ir_pad_mode_enum.values[mode].name;
   if (n < 0 && mode == IR_PAD_MODE_CIRCULAR)
-    return INVALID("circular padding is %lld, expected 0 or more", (long long)n);
+    return INVALID("circular padding: expected 0 or more, got %lld", (long long)n);
   if (mode == IR_PAD_MODE_REFLECT && n >= size)
-    return INVALID("reflect padding is %lld, expected less than the size %lld", (long long)n,
-                   (long long)size);
+    return INVALID("reflect padding: expected less than the size %lld, got %lld", (long long)size,
+                   (long long)n);
   if (mode == IR_PAD_MODE_CIRCULAR && n > size)
-    return INVALID("circular padding is %lld, expected at most the size %lld", (long long)n,
-                   (long long)size);
+    return INVALID("circular padding: expected at most the size %lld, got %lld", (long long)size,
+                   (long long)n);
   return size > 0 ? NULL : INVALID("%s padding of an empty dimension", name);
 }
 
@@ -46,8 +46,8 @@ clave_status rule_pad(const rule_context *c, const void *op) {
   if ((uint32_t)o->mode >= IR_PAD_MODE_COUNT)
     return INVALID("pad mode %u is unknown", (uint32_t)o->mode);
   if (o->before.count != (uint32_t)want.rank || o->after.count != (uint32_t)want.rank) {
-    return INVALID("before and after have %u and %u entries, expected %d", o->before.count,
-                   o->after.count, want.rank);
+    return INVALID("before and after: expected %d entries each, got %u and %u", want.rank,
+                   o->before.count, o->after.count);
   }
   if (!dtype_has_fractions(want.type) && !float_fits_int(want.type, o->value)) {
     return INVALID("value %g does not fit %s", o->value, dtype_name(want.type));

@@ -7,7 +7,7 @@ static clave_status check_input(const rule_context *c, uint32_t x_id, ir_pool_ki
   const tensor *x = rule_tensor(c, x_id);
   if ((uint32_t)kind >= IR_POOL_KIND_COUNT)
     return INVALID("pool kind %u is unknown", (uint32_t)kind);
-  if (x->rank < 3 || x->rank > 5) return INVALID("x has rank %d, expected 3 to 5", x->rank);
+  if (x->rank < 3 || x->rank > 5) return INVALID("x: expected rank 3 to 5, got %d", x->rank);
   return check_not_bool(c, x_id, "x");
 }
 
@@ -28,8 +28,8 @@ typedef struct pool_window {
  * input or the left padding. The attributes have 32 bits, so only the size can overflow. */
 static clave_status pool_size(int64_t size, const pool_window *w, int64_t *out) {
   if (w->padding > w->kernel / 2) {
-    return INVALID("padding is %lld, expected at most half of the kernel %lld",
-                   (long long)w->padding, (long long)w->kernel);
+    return INVALID("padding: expected at most half of the kernel %lld, got %lld",
+                   (long long)w->kernel, (long long)w->padding);
   }
   *out = DIM_UNKNOWN;
   if (size == DIM_UNKNOWN) return NULL;
@@ -55,7 +55,7 @@ static clave_status check_attributes(const ir_pool *o, int n) {
   if (o->divisor.present && o->divisor.value == 0) return INVALID("divisor is 0");
   for (int i = 0; i < n; i++) {
     if (o->dilation.items[i] != 1)
-      return INVALID("dilation is %d, expected 1 for average pooling", o->dilation.items[i]);
+      return INVALID("dilation: expected 1 for average pooling, got %d", o->dilation.items[i]);
   }
   return NULL;
 }
@@ -81,7 +81,8 @@ clave_status rule_adaptive_pool(const rule_context *c, const void *op) {
   TRY(check_input(c, o->x, o->kind));
   const tensor *x = rule_tensor(c, o->x);
   tensor want = *rule_tensor(c, o->out);
-  if (want.rank != x->rank) return INVALID("out has rank %d, expected %d as x", want.rank, x->rank);
+  if (want.rank != x->rank)
+    return INVALID("out: expected rank %d like x, got %d", x->rank, want.rank);
   for (int i = 0; i < x->rank; i++) {
     if (i < 2)
       want.dims[i] = x->dims[i];

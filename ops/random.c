@@ -8,7 +8,7 @@ static clave_status check_range(const rule_context *c, const ir_random *o) {
   if (!o->low.present || !o->high.present)
     return INVALID("the kind is integer, so low and high are needed");
   if (rule_int(c, &o->low, &low) && rule_int(c, &o->high, &high) && low >= high)
-    return INVALID("low is %lld and high is %lld, expected low < high", (long long)low,
+    return INVALID("low and high: expected low < high, got %lld and %lld", (long long)low,
                    (long long)high);
   return NULL;
 }
@@ -19,7 +19,7 @@ clave_status rule_random(const rule_context *c, const void *op) {
     return INVALID("random kind %u is unknown", (uint32_t)o->kind);
   if (o->kind != IR_RANDOM_KIND_INTEGER) return check_float(c, o->out, "out");
   dtype t = rule_tensor(c, o->out)->type;
-  return t == DTYPE_I64 ? check_range(c, o) : INVALID("out is %s, expected I64", dtype_name(t));
+  return t == DTYPE_I64 ? check_range(c, o) : INVALID("out: expected I64, got %s", dtype_name(t));
 }
 
 /* ---------------------------------------------------------------- descriptions */

@@ -19,7 +19,7 @@ static clave_status check_kind(const rule_context *c, const ir_reduce *o) {
   bool corrects = o->kind == IR_REDUCE_KIND_VAR || o->kind == IR_REDUCE_KIND_STD;
   return !corrects || isfinite(o->correction)
              ? NULL
-             : INVALID("correction is %g, expected a finite number", o->correction);
+             : INVALID("correction: expected a finite number, got %g", o->correction);
 }
 
 /* x without the marked axes, or with size 1 there. */
@@ -41,7 +41,7 @@ static clave_status check_not_empty(const tensor *x, const bool *marked) {
   }
   char shape[SHAPE_TEXT];
   if (!reads_nothing || !writes) return NULL;
-  return INVALID("x has shape %s, expected no reduced dimension of size 0",
+  return INVALID("x: expected no reduced dimension of size 0, got shape %s",
                  tensor_shape_text(x, shape, SHAPE_TEXT));
 }
 

@@ -69,7 +69,7 @@ clave_status rule_permute(const rule_context *c, const void *op) {
   bool marked[MAX_RANK];
   int order[MAX_RANK];
   if (o->dims.count != (uint32_t)x->rank)
-    return INVALID("dims has %u entries, expected %d", o->dims.count, x->rank);
+    return INVALID("dims: expected %d entries, got %u", x->rank, o->dims.count);
   TRY(check_axes(&o->dims, x->rank, marked, order));
   tensor want = {.type = x->type, .rank = x->rank};
   for (int i = 0; i < x->rank; i++) want.dims[i] = x->dims[order[i]];
@@ -96,7 +96,7 @@ clave_status rule_expand(const rule_context *c, const void *op) {
   TRY(rule_shape(c, &o->shape, &want.rank, want.dims));
   int lead = want.rank - x->rank;
   if (lead < 0)
-    return INVALID("shape has %d dimensions, expected at least x's %d", want.rank, x->rank);
+    return INVALID("shape: expected at least x's %d dimensions, got %d", x->rank, want.rank);
   for (int i = 0; i < x->rank; i++) {
     int64_t *to = &want.dims[lead + i];
     if (x->dims[i] == 1) continue;

@@ -19,7 +19,7 @@ clave_status rule_rope(const rule_context *c, const void *op) {
   const tensor *x = rule_tensor(c, o->x);
   int64_t head_dim = x->dims[x->rank - 1];
   if (head_dim != DIM_UNKNOWN && head_dim % 2 != 0)
-    return INVALID("head_dim is %lld, expected an even number", (long long)head_dim);
+    return INVALID("head_dim: expected an even number, got %lld", (long long)head_dim);
   int64_t angles[MAX_RANK];
   int rank = table_dims(x, rule_tensor(c, o->cos), angles);
   TRY(rule_expect(c, o->cos, "cos", x->type, rank, angles));

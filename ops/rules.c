@@ -37,7 +37,8 @@ clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *ran
     int64_t n;
     bool known = rule_int(c, &v->items[i], &n);
     if (known && n < 0)
-      return INVALID("shape has %lld as dimension %u, expected 0 or more", (long long)n, i);
+      return INVALID("shape: expected dimensions of 0 or more, got %lld as dimension %u",
+                     (long long)n, i);
     dims[i] = known ? n : DIM_UNKNOWN;
   }
   return NULL;
@@ -67,9 +68,9 @@ clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, 
   tensor want = {.type = type, .rank = rank};
   if (rank) memcpy(want.dims, dims, (size_t)rank * sizeof *dims);
   char is[SHAPE_TEXT], should[SHAPE_TEXT];
-  return INVALID("%s is %s %s, expected %s %s", what, dtype_name(t->type),
-                 tensor_shape_text(t, is, SHAPE_TEXT), dtype_name(type),
-                 tensor_shape_text(&want, should, SHAPE_TEXT));
+  return INVALID("%s: expected %s %s, got %s %s", what, dtype_name(type),
+                 tensor_shape_text(&want, should, SHAPE_TEXT), dtype_name(t->type),
+                 tensor_shape_text(t, is, SHAPE_TEXT));
 }
 
 clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what,
@@ -118,7 +119,7 @@ clave_status check_float(const rule_context *c, uint32_t tid, const char *what) 
   const tensor *t = rule_tensor(c, tid);
   return dtype_is_float(t->type)
              ? NULL
-             : INVALID("%s is %s, expected a float dtype", what, dtype_name(t->type));
+             : INVALID("%s: expected a float dtype, got %s", what, dtype_name(t->type));
 }
 
 clave_status check_computed(const rule_context *c, uint32_t tid, const char *what) {
@@ -130,17 +131,17 @@ clave_status check_computed(const rule_context *c, uint32_t tid, const char *wha
 clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
   return t->type != DTYPE_BOOL ? NULL
-                               : INVALID("%s is BOOL, expected a float or integer dtype", what);
+                               : INVALID("%s: expected a float or integer dtype, got BOOL", what);
 }
 
 clave_status check_index_fits(const tensor *x, const tensor *index, int axis) {
   if (index->rank != x->rank)
-    return INVALID("index has rank %d, expected %d as x", index->rank, x->rank);
+    return INVALID("index: expected rank %d like x, got %d", x->rank, index->rank);
   for (int i = 0; i < x->rank; i++) {
     bool known = x->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
     if (i != axis && known && index->dims[i] > x->dims[i]) {
-      return INVALID("index has size %lld at axis %d, expected at most x's %lld",
-                     (long long)index->dims[i], i, (long long)x->dims[i]);
+      return INVALID("index: expected at most x's size %lld at axis %d, got %lld",
+                     (long long)x->dims[i], i, (long long)index->dims[i]);
     }
   }
   return NULL;
@@ -149,13 +150,13 @@ clave_status check_index_fits(const tensor *x, const tensor *index, int axis) {
 clave_status check_index_dtype(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
   if (t->type == DTYPE_I32 || t->type == DTYPE_I64) return NULL;
-  return INVALID("%s is %s, expected I32 or I64", what, dtype_name(t->type));
+  return INVALID("%s: expected I32 or I64, got %s", what, dtype_name(t->type));
 }
 
 clave_status check_rank_at_least(const rule_context *c, uint32_t tid, const char *what, int rank) {
   const tensor *t = rule_tensor(c, tid);
   return t->rank >= rank ? NULL
-                         : INVALID("%s has rank %d, expected at least %d", what, t->rank, rank);
+                         : INVALID("%s: expected rank %d or more, got %d", what, rank, t->rank);
 }
 
 clave_status check_optional(const rule_context *c, uint32_t tid, const char *what, dtype type,
@@ -177,10 +178,10 @@ clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order)
 
 clave_status check_spatial(const ir_i32s *v, const char *what, int count, int32_t least) {
   if (v->count != (uint32_t)count)
-    return INVALID("%s has %u entries, expected %d", what, v->count, count);
+    return INVALID("%s: expected %d entries, got %u", what, count, v->count);
   for (int i = 0; i < count; i++) {
     if (v->items[i] < least)
-      return INVALID("%s is %d, expected at least %d", what, v->items[i], least);
+      return INVALID("%s: expected at least %d, got %d", what, least, v->items[i]);
   }
   return NULL;
 }
@@ -220,15 +221,15 @@ static clave_status check_encoding(const rule_context *c, const operand *o) {
   const encoding *e = &rule_tensor(c, o->tid)->encoding;
   char text[80];
   if (e->kind == ENCODING_PLAIN || o->flags & IR_ENCODED) return NULL;
-  return INVALID("%s (tensor %u) is stored as %s, expected a plain tensor (Dequantize makes one)",
-                 o->field, o->tid, encoding_text(e, text, sizeof text));
+  return INVALID("%s (tensor %u): expected a plain tensor (Dequantize makes one), got %s", o->field,
+                 o->tid, encoding_text(e, text, sizeof text));
 }
 
 static clave_status check_int_value(const rule_context *c, const char *what,
                                     const ir_int_or_vid *v) {
   if (!v->present || v->vid == IR_NONE || c->values[v->vid].type != IR_VALUE_TYPE_FLOAT)
     return NULL;
-  return INVALID("%s is value %u of type float, expected an integer", what, v->vid);
+  return INVALID("%s: expected an integer, got value %u of type float", what, v->vid);
 }
 
 static clave_status check_int_values(const rule_context *c, const ir_field *f, const void *at) {

@@ -26,8 +26,8 @@ static ir_value_type result_type(ir_scalar_kind k, ir_value_type own) {
 static clave_status expect_value(const rule_context *c, uint32_t vid, ir_value_type want) {
   ir_value_type is = c->program->values.items[vid].type;
   return is == want ? NULL
-                    : INVALID("out is value %u of type %s, expected %s", vid, type_name(is),
-                              type_name(want));
+                    : INVALID("out: expected a value of type %s, got value %u of type %s",
+                              type_name(want), vid, type_name(is));
 }
 
 static clave_status check_operands(ir_scalar_kind k, bool has_b) {
@@ -58,7 +58,7 @@ clave_status rule_check(const rule_context *c, const void *op) {
   (void)c;
   TRY(check_operands(o->kind, o->b.present));
   return is_comparison(o->kind) ? NULL
-                                : INVALID("kind is %s, expected a comparison",
+                                : INVALID("kind: expected a comparison, got %s",
                                           ir_scalar_kind_enum.values[o->kind].name);
 }
 
@@ -69,7 +69,7 @@ clave_status rule_item(const rule_context *c, const void *op) {
   for (int i = 0; i < x->rank; i++) {
     char shape[SHAPE_TEXT];
     if (!dim_matches(x->dims[i], 1))
-      return INVALID("x has shape %s, expected a single element",
+      return INVALID("x: expected a single element, got shape %s",
                      tensor_shape_text(x, shape, SHAPE_TEXT));
   }
   ir_value_type want = x->type == DTYPE_BOOL     ? IR_VALUE_TYPE_BOOL

@@ -10,8 +10,8 @@ static clave_status check_rows(const tensor *b, const tensor *x) {
   for (int i = 0; fits && b->rank > 1 && i + 1 < x->rank; i++)
     fits = dim_matches(b->dims[i], x->dims[i]);
   if (fits) return NULL;
-  return INVALID("boundaries have shape %s, expected one dimension or all but the last of %s",
-                 tensor_shape_text(b, have, SHAPE_TEXT), tensor_shape_text(x, want, SHAPE_TEXT));
+  return INVALID("boundaries: expected one dimension or all but the last of %s, got shape %s",
+                 tensor_shape_text(x, want, SHAPE_TEXT), tensor_shape_text(b, have, SHAPE_TEXT));
 }
 
 clave_status rule_search_sorted(const rule_context *c, const void *op) {

@@ -28,7 +28,7 @@ clave_status rule_slice(const rule_context *c, const void *op) {
   TRY(rule_axis(o->axis, want.rank, &axis));
   slice_numbers n = read_slice(c, o);
   if (n.step_known && n.step < 1)
-    return INVALID("step is %lld, expected at least 1", (long long)n.step);
+    return INVALID("step: expected at least 1, got %lld", (long long)n.step);
   int64_t size = want.dims[axis];
   want.dims[axis] = DIM_UNKNOWN;
   if (size != DIM_UNKNOWN && n.start_known && n.stop_known && n.step_known) {
@@ -176,11 +176,11 @@ static clave_status check_reach(const rule_context *c, const ir_as_strided *o, c
 clave_status rule_as_strided(const rule_context *c, const void *op) {
   const ir_as_strided *o = op;
   const tensor *x = rule_tensor(c, o->x);
-  if (x->rank != 1) return INVALID("x has rank %d, expected 1", x->rank);
+  if (x->rank != 1) return INVALID("x: expected rank 1, got %d", x->rank);
   tensor want = {.type = x->type};
   TRY(rule_shape(c, &o->shape, &want.rank, want.dims));
   if (o->strides.count != o->shape.count)
-    return INVALID("strides has %u entries, expected %u", o->strides.count, o->shape.count);
+    return INVALID("strides: expected %u entries, got %u", o->shape.count, o->strides.count);
   TRY(check_reach(c, o, &want, x->dims[0]));
   return rule_expect_like(c, o->out, "out", &want);
 }
@@ -204,14 +204,15 @@ bool view_as_strided(const rule_context *c, const void *op, const tensor *x, ten
 clave_status rule_unfold(const rule_context *c, const void *op) {
   const ir_unfold *o = op;
   tensor want = *rule_tensor(c, o->x);
-  if (want.rank == MAX_RANK) return INVALID("x has rank %d, expected less", want.rank);
-  if (want.rank == 0) return INVALID("x has rank 0, expected at least 1");
+  if (want.rank == 0 || want.rank == MAX_RANK)
+    return INVALID("x: expected rank 1 to %d, got %d", MAX_RANK - 1, want.rank);
   int axis = 0;
   TRY(rule_axis(o->axis, want.rank, &axis));
   int64_t size = DIM_UNKNOWN, step = 1, count = DIM_UNKNOWN;
   bool size_known = rule_int(c, &o->size, &size), step_known = rule_int(c, &o->step, &step);
-  if (size_known && size < 0) return INVALID("size is %lld, expected 0 or more", (long long)size);
-  if (step_known && step < 1) return INVALID("step is %lld, expected at least 1", (long long)step);
+  if (size_known && size < 0) return INVALID("size: expected 0 or more, got %lld", (long long)size);
+  if (step_known && step < 1)
+    return INVALID("step: expected at least 1, got %lld", (long long)step);
   if (size_known && want.dims[axis] != DIM_UNKNOWN && size > want.dims[axis])
     return INVALID("size is %lld, axis %d has %lld", (long long)size, axis,
                    (long long)want.dims[axis]);

@@ -13,8 +13,8 @@ clave_status rule_sort(const rule_context *c, const void *op) {
   if (out->rank == x->rank) {
     int64_t n = x->dims[axis], k = out->dims[axis];
     if (n != DIM_UNKNOWN && k != DIM_UNKNOWN && k > n)
-      return INVALID("out has %lld elements along axis %d, expected at most the %lld of x",
-                     (long long)k, axis, (long long)n);
+      return INVALID("out: expected at most x's %lld elements along axis %d, got %lld",
+                     (long long)n, axis, (long long)k);
     want.dims[axis] = k;
   }
   TRY(rule_expect_like(c, o->out, "out", &want));

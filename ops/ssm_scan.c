@@ -6,22 +6,22 @@
 static clave_status check_type(const rule_context *c, uint32_t tid) {
   dtype t = rule_tensor(c, tid)->type;
   if (t == DTYPE_F32 || t == DTYPE_F64) return NULL;
-  return INVALID("x is %s, expected F32 or F64", dtype_name(t));
+  return INVALID("x: expected F32 or F64, got %s", dtype_name(t));
 }
 
 /* b of one group for each so many heads. */
 static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
   if (n_heads == DIM_UNKNOWN || n_groups == DIM_UNKNOWN) return NULL;
   if (n_groups > 0 ? n_heads % n_groups == 0 : n_heads == 0) return NULL;
-  return INVALID("x has %lld heads, expected a multiple of b's %lld groups", (long long)n_heads,
-                 (long long)n_groups);
+  return INVALID("x: expected a multiple of b's %lld groups as heads, got %lld",
+                 (long long)n_groups, (long long)n_heads);
 }
 
 clave_status rule_ssm_scan(const rule_context *c, const void *op) {
   const ir_ssm_scan *o = op;
   const tensor *x = rule_tensor(c, o->x), *b = rule_tensor(c, o->b);
   TRY(check_type(c, o->x));
-  if (x->rank != 4) return INVALID("x has rank %d, expected 4", x->rank);
+  if (x->rank != 4) return INVALID("x: expected rank 4, got %d", x->rank);
   tensor like_b = *x, like_decay = *x, like_state = *x;
   like_b.dims[2] = like_b.dims[3] = DIM_UNKNOWN;
   TRY(rule_expect_like(c, o->b, "b", &like_b));

@@ -20,7 +20,7 @@ clave_status rule_slice_update(const rule_context *c, const void *op) {
   int64_t size = x->dims[axis], n = rule_tensor(c, o->update)->dims[axis], start = 0;
   bool start_known = !o->start.present || rule_int(c, &o->start, &start);
   if (start_known && start < 0)
-    return INVALID("start is %lld, expected 0 or more", (long long)start);
+    return INVALID("start: expected 0 or more, got %lld", (long long)start);
   int64_t least = n == DIM_UNKNOWN ? 0 : n;
   if (size != DIM_UNKNOWN && (least > size || start > size - least)) {
     return INVALID("update of %lld at %lld does not fit axis %d of size %lld", (long long)least,
@@ -35,7 +35,7 @@ clave_status rule_index_copy(const rule_context *c, const void *op) {
   int axis = 0;
   TRY(rule_axis(o->axis, x->rank, &axis));
   TRY(check_index_dtype(c, o->index, "index"));
-  if (index->rank != 1) return INVALID("index has rank %d, expected 1", index->rank);
+  if (index->rank != 1) return INVALID("index: expected rank 1, got %d", index->rank);
   TRY(check_part(c, o->source, "source", x, axis, index->dims[0]));
   return rule_expect_like(c, o->out, "out", x);
 }

@@ -16,7 +16,7 @@ static clave_status check_mode(const ir_upsample *o, const tensor *x) {
   if ((uint32_t)o->mode >= IR_UPSAMPLE_MODE_COUNT)
     return INVALID("upsample mode %u is unknown", (uint32_t)o->mode);
   if (!dtype_is_float(x->type) && x->type != DTYPE_U8)
-    return INVALID("x is %s, expected a float dtype or U8", dtype_name(x->type));
+    return INVALID("x: expected a float dtype or U8, got %s", dtype_name(x->type));
   bool nearest = o->mode == IR_UPSAMPLE_MODE_NEAREST || o->mode == IR_UPSAMPLE_MODE_NEAREST_EXACT;
   if (nearest && (o->align_corners || o->antialias))
     return INVALID("align_corners and antialias are not for nearest modes");
@@ -27,9 +27,10 @@ clave_status rule_upsample(const rule_context *c, const void *op) {
   const ir_upsample *o = op;
   const tensor *x = rule_tensor(c, o->x);
   TRY(check_mode(o, x));
-  if (x->rank < 3 || x->rank > 5) return INVALID("x has rank %d, expected 3 to 5", x->rank);
+  if (x->rank < 3 || x->rank > 5) return INVALID("x: expected rank 3 to 5, got %d", x->rank);
   tensor want = *rule_tensor(c, o->out);
-  if (want.rank != x->rank) return INVALID("out has rank %d, expected %d as x", want.rank, x->rank);
+  if (want.rank != x->rank)
+    return INVALID("out: expected rank %d like x, got %d", x->rank, want.rank);
   int changed = 0;
   for (int i = 0; i < x->rank; i++) {
     if (i < 2)
@@ -40,7 +41,7 @@ clave_status rule_upsample(const rule_context *c, const void *op) {
       changed += !dim_matches(x->dims[i], want.dims[i]);
   }
   if (changed > 1 && (o->antialias || upsample_is_quantized(o, x->type)))
-    return INVALID("%d sizes change, expected one at a time", changed);
+    return INVALID("out: expected one changed size at a time, got %d", changed);
   want.type = x->type;
   return rule_expect_like(c, o->out, "out", &want);
 }

@@ -45,7 +45,7 @@ static void refused_shapes(void **state) {
   refuse_fft(line, IR_FFT_KIND_FROM_REAL, line, "the last dimension of out should be 2");
   refuse_fft(scalar, IR_FFT_KIND_COMPLEX, scalar, "the last dimension of x should be 2");
   refuse_fft(pair, IR_FFT_KIND_COMPLEX, pair, "axis -1 out of range for rank 0");
-  refuse_fft(none, IR_FFT_KIND_COMPLEX, none, "a transform of 0 points, expected at least 1");
+  refuse_fft(none, IR_FFT_KIND_COMPLEX, none, "a transform: expected at least 1 point, got 0");
   uint32_t many = slot(DTYPE_F32, 3, 0, 1, 2);
   fix.tensors[many].dims[1] = INT64_MAX / 2;
   refuse_fft(many, IR_FFT_KIND_COMPLEX, many, "a transform of 4611686018427387903 points, at most");
@@ -56,8 +56,8 @@ static void refused_shapes(void **state) {
   refuse_fft(deep, IR_FFT_KIND_FROM_REAL, deep, "out would have 9 dimensions, at most 8");
   refuse_fft(whole, IR_FFT_KIND_COMPLEX, slot(DTYPE_F64, 3, 3, 7, 2), "out");
   uint32_t narrow = slot(DTYPE_F16, 2, 3, 2), whole_number = slot(DTYPE_I32, 2, 3, 2);
-  refuse_fft(narrow, IR_FFT_KIND_COMPLEX, narrow, "x is F16, expected F32 or F64");
-  refuse_fft(whole_number, IR_FFT_KIND_COMPLEX, whole_number, "x is I32, expected F32 or F64");
+  refuse_fft(narrow, IR_FFT_KIND_COMPLEX, narrow, "x: expected F32 or F64, got F16");
+  refuse_fft(whole_number, IR_FFT_KIND_COMPLEX, whole_number, "x: expected F32 or F64, got I32");
   refuse_fft(whole, IR_FFT_KIND_COUNT, whole, "fft kind 3 is unknown");
   ir_fft op = fft_of(whole, IR_FFT_KIND_COMPLEX, whole);
   op.norm = IR_FFT_NORM_COUNT;

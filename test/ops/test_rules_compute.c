@@ -13,7 +13,7 @@ static void reductions(void **state) {
       .kind = IR_REDUCE_KIND_MEAN, .x = x, .axes = I32S(-1, 0), .out = slot(DTYPE_F32, 1, 7)};
   expect_good(IR_OP_REDUCE, &r);
   r.keepdim = true;
-  expect_bad(IR_OP_REDUCE, &r, "out is F32 (7), expected F32 (1, ?, 1)");
+  expect_bad(IR_OP_REDUCE, &r, "out: expected F32 (1, ?, 1), got F32 (7)");
   r.axes = (ir_i32s)I32S(0, -3);
   expect_bad(IR_OP_REDUCE, &r, "axis 0 is listed twice");
   r.axes = (ir_i32s)I32S(3);
@@ -21,20 +21,20 @@ static void reductions(void **state) {
   ir_reduce all = {.kind = IR_REDUCE_KIND_ALL, .x = i, .out = slot(DTYPE_BOOL, 0)};
   expect_good(IR_OP_REDUCE, &all);
   all.kind = IR_REDUCE_KIND_SUM;
-  expect_bad(IR_OP_REDUCE, &all, "out is BOOL (), expected I32 ()");
+  expect_bad(IR_OP_REDUCE, &all, "out: expected I32 (), got BOOL ()");
   all.x = b;
-  expect_bad(IR_OP_REDUCE, &all, "x is BOOL, expected a float or integer dtype");
+  expect_bad(IR_OP_REDUCE, &all, "x: expected a float or integer dtype, got BOOL");
   all.kind = IR_REDUCE_KIND_MAX;
   expect_good(IR_OP_REDUCE, &all);
   all.kind = IR_REDUCE_KIND_STD, all.x = i;
-  expect_bad(IR_OP_REDUCE, &all, "x is I32, expected a float dtype");
+  expect_bad(IR_OP_REDUCE, &all, "x: expected a float dtype, got I32");
   r = (ir_reduce){.kind = IR_REDUCE_KIND_VAR, .x = x, .correction = INFINITY, .out = x};
-  expect_bad(IR_OP_REDUCE, &r, "correction is inf");
+  expect_bad(IR_OP_REDUCE, &r, "correction: expected a finite number, got inf");
   r = (ir_reduce){.kind = IR_REDUCE_KIND_MIN,
                   .x = slot(DTYPE_F32, 2, 0, 3),
                   .axes = I32S(0),
                   .out = slot(DTYPE_F32, 1, 3)};
-  expect_bad(IR_OP_REDUCE, &r, "x has shape (0, 3), expected no reduced dimension of size 0");
+  expect_bad(IR_OP_REDUCE, &r, "x: expected no reduced dimension of size 0, got shape (0, 3)");
   r.kind = IR_REDUCE_KIND_SUM;
   expect_good(IR_OP_REDUCE, &r);
   r = (ir_reduce){.kind = (ir_reduce_kind)40, .x = x, .out = x};
@@ -47,7 +47,7 @@ static void reductions_to_indices(void **state) {
   ir_arg_reduce a = {.x = slot(DTYPE_F32, 2, 2, 3), .out = slot(DTYPE_I64, 0)};
   expect_good(IR_OP_ARG_REDUCE, &a);
   a.axis = (ir_opt_i32){-1, true};
-  expect_bad(IR_OP_ARG_REDUCE, &a, "out is I64 (), expected I64 (2)");
+  expect_bad(IR_OP_ARG_REDUCE, &a, "out: expected I64 (2), got I64 ()");
   a.keepdim = true, a.out = slot(DTYPE_I64, 2, 2, 1);
   expect_good(IR_OP_ARG_REDUCE, &a);
   a.out = slot(DTYPE_I32, 2, 2, 1);
@@ -64,7 +64,7 @@ static void reductions_to_indices(void **state) {
   s.axis = -2;
   expect_good(IR_OP_SOFTMAX, &s);
   s.x = slot(DTYPE_I32, 2, 3, 4);
-  expect_bad(IR_OP_SOFTMAX, &s, "x is I32, expected a float dtype");
+  expect_bad(IR_OP_SOFTMAX, &s, "x: expected a float dtype, got I32");
 }
 
 static void norms(void **state) {
@@ -75,25 +75,25 @@ static void norms(void **state) {
   ir_layer_norm l = {.x = x, .weight = w64, .bias = IR_NONE, .n_axes = 2, .eps = 1e-5, .out = x};
   expect_good(IR_OP_LAYER_NORM, &l);
   l.bias = w4;
-  expect_bad(IR_OP_LAYER_NORM, &l, "bias is F32 (4), expected F32 (6, 4)");
+  expect_bad(IR_OP_LAYER_NORM, &l, "bias: expected F32 (6, 4), got F32 (4)");
   l.n_axes = 4;
-  expect_bad(IR_OP_LAYER_NORM, &l, "n_axes is 4, expected 1 to x's rank 3");
+  expect_bad(IR_OP_LAYER_NORM, &l, "n_axes: expected 1 to x's rank 3, got 4");
   ir_rms_norm r = {.x = x, .weight = w4, .n_axes = 1, .eps = NAN, .out = x};
-  expect_bad(IR_OP_RMS_NORM, &r, "eps is nan, expected a number");
+  expect_bad(IR_OP_RMS_NORM, &r, "eps: expected a number, got nan");
   r.eps = 0;
   expect_good(IR_OP_RMS_NORM, &r);
   ir_group_norm g = {.x = x, .weight = w6, .bias = w6, .groups = 3, .out = x};
   expect_good(IR_OP_GROUP_NORM, &g);
   g.groups = 4;
-  expect_bad(IR_OP_GROUP_NORM, &g, "groups is 4, expected a divisor of the 6 channels");
+  expect_bad(IR_OP_GROUP_NORM, &g, "groups: expected a divisor of the 6 channels, got 4");
   g.groups = 0;
-  expect_bad(IR_OP_GROUP_NORM, &g, "groups is 0");
+  expect_bad(IR_OP_GROUP_NORM, &g, "groups: expected a divisor of the 6 channels, got 0");
   ir_batch_norm b = {.x = x, .weight = IR_NONE, .bias = IR_NONE, .mean = w6, .var = w6, .out = x};
   expect_good(IR_OP_BATCH_NORM, &b);
   b.var = w4;
-  expect_bad(IR_OP_BATCH_NORM, &b, "var is F32 (4), expected F32 (6)");
+  expect_bad(IR_OP_BATCH_NORM, &b, "var: expected F32 (6), got F32 (4)");
   b.x = w6;
-  expect_bad(IR_OP_BATCH_NORM, &b, "x has rank 1, expected at least 2");
+  expect_bad(IR_OP_BATCH_NORM, &b, "x: expected rank 2 or more, got 1");
 }
 
 static void products(void **state) {
@@ -112,22 +112,22 @@ static void products(void **state) {
   m.bias = slot(DTYPE_F32, 1, 3);
   expect_bad(IR_OP_MATMUL, &m, "bias (3) does not broadcast");
   m.bias = slot(DTYPE_F64, 1, 4);
-  expect_bad(IR_OP_MATMUL, &m, "bias is F64, expected F32 as a");
+  expect_bad(IR_OP_MATMUL, &m, "bias: expected F32 like a, got F64");
   m.bias = IR_NONE, m.b = slot(DTYPE_F32, 2, 4, 4);
   expect_bad(IR_OP_MATMUL, &m, "a has 3 columns, b has 4 rows");
   m.b = slot(DTYPE_F32, 3, 4, 3, 4);
   expect_bad(IR_OP_MATMUL, &m, "shapes (5) and (4) do not broadcast; leading dimensions");
   m.b = slot(DTYPE_F64, 2, 3, 4);
-  expect_bad(IR_OP_MATMUL, &m, "b is F64, expected F32 as a");
+  expect_bad(IR_OP_MATMUL, &m, "b: expected F32 like a, got F64");
   m.b = slot(DTYPE_F32, 1, 3);
-  expect_bad(IR_OP_MATMUL, &m, "b has rank 1, expected at least 2");
+  expect_bad(IR_OP_MATMUL, &m, "b: expected rank 2 or more, got 1");
   m.out = slot(DTYPE_F32, 3, 5, 2, 4);
   m.b = slot(DTYPE_F16, 2, 3, 4);
   expect_good(IR_OP_MATMUL, &m);
   m.b = slot(DTYPE_BF16, 2, 3, 4);
   expect_good(IR_OP_MATMUL, &m);
   m.a = slot(DTYPE_F16, 3, 5, 2, 3);
-  expect_bad(IR_OP_MATMUL, &m, "b is BF16, expected F16 as a");
+  expect_bad(IR_OP_MATMUL, &m, "b: expected F16 like a, got BF16");
   uint32_t i = slot(DTYPE_I32, 2, 2, 2);
   m = (ir_matmul){.a = i, .b = i, .bias = IR_NONE, .alpha = 0.5, .beta = 1, .out = i};
   expect_bad(IR_OP_MATMUL, &m, "alpha 0.5 does not fit I32");
@@ -150,32 +150,32 @@ static void convolutions(void **state) {
                .out = slot(DTYPE_F32, 4, 2, 4, 4, 17)};
   expect_good(IR_OP_CONV, &c);
   c.groups = 1;
-  expect_bad(IR_OP_CONV, &c, "x has 6 channels, expected 3 as weight and groups say");
+  expect_bad(IR_OP_CONV, &c, "x: expected 3 channels as weight and groups say, got 6");
   c.groups = 3;
-  expect_bad(IR_OP_CONV, &c, "groups is 3, expected a divisor of the weight's 4 channels");
+  expect_bad(IR_OP_CONV, &c, "groups: expected a divisor of the weight's 4 channels, got 3");
   c.groups = 2, c.stride = (ir_i32s)I32S(0, 1);
-  expect_bad(IR_OP_CONV, &c, "stride is 0, expected at least 1");
+  expect_bad(IR_OP_CONV, &c, "stride: expected at least 1, got 0");
   c.stride = (ir_i32s)I32S(1);
-  expect_bad(IR_OP_CONV, &c, "stride has 1 entries, expected 2");
+  expect_bad(IR_OP_CONV, &c, "stride: expected 2 entries, got 1");
   c.stride = (ir_i32s)I32S(1, 1), c.dilation = (ir_i32s)I32S(6, 1);
   expect_bad(IR_OP_CONV, &c, "kernel covers 13, more than the padded size 11; spatial dimension 0");
   c.dilation = (ir_i32s)I32S(1, 1), c.padding = (ir_i32s)I32S(-1, 0);
-  expect_bad(IR_OP_CONV, &c, "padding is -1, expected at least 0");
+  expect_bad(IR_OP_CONV, &c, "padding: expected at least 0, got -1");
   c.padding = (ir_i32s)I32S(0, 0);
-  expect_bad(IR_OP_CONV, &c, "out is F32 (2, 4, 4, 17), expected F32 (2, 4, 7, ?)");
+  expect_bad(IR_OP_CONV, &c, "out: expected F32 (2, 4, 7, ?), got F32 (2, 4, 4, 17)");
   c.x = slot(DTYPE_F32, 4, 2, 6, 9, 9), c.padding = (ir_i32s)I32S(INT32_MAX, 1 << 14);
   expect_bad(IR_OP_CONV, &c,
-             "x with its padding is too large, expected at most 2251799813685247 elements");
+             "x with its padding: expected at most 2251799813685247 elements, got more");
   c.padding = (ir_i32s)I32S(INT32_MAX, INT32_MAX);
-  expect_bad(IR_OP_CONV, &c, "x with its padding is too large");
+  expect_bad(IR_OP_CONV, &c, "x with its padding: expected at most 2251799813685247 elements");
   c.x = x, c.padding = (ir_i32s)I32S(0, 0), c.bias = slot(DTYPE_F32, 1, 6);
-  expect_bad(IR_OP_CONV, &c, "bias is F32 (6), expected F32 (4)");
+  expect_bad(IR_OP_CONV, &c, "bias: expected F32 (4), got F32 (6)");
   c.weight = slot(DTYPE_F32, 3, 4, 3, 3);
-  expect_bad(IR_OP_CONV, &c, "weight has rank 3, expected 4 as x");
+  expect_bad(IR_OP_CONV, &c, "weight: expected rank 4 like x, got 3");
   c.x = c.weight = slot(DTYPE_F32, 6, 1, 1, 1, 1, 1, 1);
-  expect_bad(IR_OP_CONV, &c, "x has rank 6, expected 3 to 5");
+  expect_bad(IR_OP_CONV, &c, "x: expected rank 3 to 5, got 6");
   c.x = c.weight = slot(DTYPE_BOOL, 3, 1, 1, 1);
-  expect_bad(IR_OP_CONV, &c, "x is BOOL");
+  expect_bad(IR_OP_CONV, &c, "x: expected a float or integer dtype, got BOOL");
 }
 
 static void integer_convolutions(void **state) {
@@ -198,13 +198,13 @@ static void integer_convolutions(void **state) {
   c.padding_value = 128;
   expect_bad(IR_OP_CONV_INTEGER, &c, "padding_value 128 does not fit I8");
   c.padding_value = 0, c.bias = slot(DTYPE_F32, 1, 4);
-  expect_bad(IR_OP_CONV_INTEGER, &c, "bias is F32 (4), expected I32 (4)");
+  expect_bad(IR_OP_CONV_INTEGER, &c, "bias: expected I32 (4), got F32 (4)");
   c.bias = IR_NONE, c.out = slot(DTYPE_I8, 3, 2, 4, 5);
-  expect_bad(IR_OP_CONV_INTEGER, &c, "out is I8 (2, 4, 5), expected I32 (2, 4, 5)");
+  expect_bad(IR_OP_CONV_INTEGER, &c, "out: expected I32 (2, 4, 5), got I8 (2, 4, 5)");
   c.weight = slot(DTYPE_U8, 3, 4, 3, 3);
-  expect_bad(IR_OP_CONV_INTEGER, &c, "weight is U8, expected I8");
+  expect_bad(IR_OP_CONV_INTEGER, &c, "weight: expected I8, got U8");
   c.x = slot(DTYPE_I32, 3, 2, 6, 9);
-  expect_bad(IR_OP_CONV_INTEGER, &c, "x is I32, expected I8 or U8");
+  expect_bad(IR_OP_CONV_INTEGER, &c, "x: expected I8 or U8, got I32");
 }
 
 static void integer_products(void **state) {
@@ -218,19 +218,19 @@ static void integer_products(void **state) {
   p.a = slot(DTYPE_I8, 3, 2, 3, 5), p.bias = IR_NONE;
   expect_good(IR_OP_MATMUL_INTEGER, &p);
   p.bias = slot(DTYPE_I32, 1, 5);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "bias is I32 (5), expected I32 (4)");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "bias: expected I32 (4), got I32 (5)");
   p.bias = IR_NONE, p.out = slot(DTYPE_F32, 3, 2, 3, 4);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "out is F32 (2, 3, 4), expected I32 (2, 3, 4)");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "out: expected I32 (2, 3, 4), got F32 (2, 3, 4)");
   p.a = slot(DTYPE_U8, 2, 3, 6);
   expect_bad(IR_OP_MATMUL_INTEGER, &p, "a has 6 columns, b has 5");
   p.b = slot(DTYPE_I8, 3, 1, 4, 6);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b has rank 3, expected 2");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b: expected rank 2, got 3");
   p.b = slot(DTYPE_U8, 2, 4, 6);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b is U8, expected I8");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "b: expected I8, got U8");
   p.a = slot(DTYPE_I32, 2, 3, 6);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a is I32, expected I8 or U8");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a: expected I8 or U8, got I32");
   p.a = slot(DTYPE_U8, 1, 6);
-  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a has rank 1, expected at least 2");
+  expect_bad(IR_OP_MATMUL_INTEGER, &p, "a: expected rank 2 or more, got 1");
 }
 
 static void transposed_convolutions(void **state) {
@@ -248,19 +248,20 @@ static void transposed_convolutions(void **state) {
   expect_good(IR_OP_CONV_TRANSPOSE, &c);
   c.output_padding = (ir_i32s)I32S(3, 0);
   expect_bad(IR_OP_CONV_TRANSPOSE, &c,
-             "output_padding is 3, expected less than stride 3 or dilation 2");
+             "output_padding: expected less than stride 3 or dilation 2, got 3");
   c.output_padding = (ir_i32s)I32S(0, 0), c.padding = (ir_i32s)I32S(15, 0);
   expect_bad(IR_OP_CONV_TRANSPOSE, &c, "padding is 15, which leaves nothing of the size 29");
   c.padding = (ir_i32s)I32S(0, 0), c.groups = 4;
   expect_bad(IR_OP_CONV_TRANSPOSE, &c,
-             "groups is 4, expected a divisor of the weight's 6 channels");
+             "groups: expected a divisor of the weight's 6 channels, got 4");
   c.groups = 3;
-  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "bias is F32 (8), expected F32 (12)");
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "bias: expected F32 (12), got F32 (8)");
   c.groups = 2, c.bias = IR_NONE, c.stride = (ir_i32s)I32S(INT32_MAX, INT32_MAX);
   c.x = slot(DTYPE_F32, 4, 2, 6, 9, 9);
-  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x with its padding is too large");
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c,
+             "x with its padding: expected at most 2251799813685247 elements, got more");
   c.weight = slot(DTYPE_F32, 4, 8, 4, 3, 3);
-  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x has 6 channels, expected 8");
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x: expected 8 channels as weight and groups say, got 6");
 }
 
 /* torch's output sizes of max_pool1d: size, kernel, stride, padding, dilation, ceil_mode -> out. */
@@ -284,7 +285,7 @@ static void pool_sizes(void **state) {
                  .indices = slot(DTYPE_I64, 3, 2, 3, k[6])};
     expect_good(IR_OP_POOL, &p);
     fix.tensors[p.out].dims[2]++;
-    expect_bad(IR_OP_POOL, &p, "out is F32");
+    expect_bad(IR_OP_POOL, &p, "out: expected F32 (2, 3, ");
   }
 }
 
@@ -304,13 +305,13 @@ static void pools(void **state) {
   p.divisor = (ir_opt_i64){0, true};
   expect_bad(IR_OP_POOL, &p, "divisor is 0");
   p.divisor.present = false, p.dilation = (ir_i32s)I32S(2);
-  expect_bad(IR_OP_POOL, &p, "dilation is 2, expected 1 for average pooling");
+  expect_bad(IR_OP_POOL, &p, "dilation: expected 1 for average pooling, got 2");
   p.dilation = (ir_i32s)I32S(1), p.padding = (ir_i32s)I32S(2);
-  expect_bad(IR_OP_POOL, &p, "padding is 2, expected at most half of the kernel 2");
+  expect_bad(IR_OP_POOL, &p, "padding: expected at most half of the kernel 2, got 2");
   p.padding = (ir_i32s)I32S(0), p.indices = slot(DTYPE_I64, 3, 1, 2, 9);
   expect_bad(IR_OP_POOL, &p, "average pooling has no indices");
   p.kind = IR_POOL_KIND_MAX, p.indices = slot(DTYPE_I32, 3, 1, 2, 9);
-  expect_bad(IR_OP_POOL, &p, "indices is I32 (1, 2, 9), expected I64 (1, 2, 9)");
+  expect_bad(IR_OP_POOL, &p, "indices: expected I64 (1, 2, 9), got I32 (1, 2, 9)");
   p.kernel = (ir_i32s)I32S(11), p.indices = IR_NONE;
   expect_bad(IR_OP_POOL, &p, "window does not fit the size 10");
   ir_pool none = {.kind = IR_POOL_KIND_MAX,
@@ -324,14 +325,14 @@ static void pools(void **state) {
                   .indices = IR_NONE};
   expect_bad(IR_OP_POOL, &none, "no window fits the size 0");
   p.x = slot(DTYPE_F32, 2, 2, 10);
-  expect_bad(IR_OP_POOL, &p, "x has rank 2, expected 3 to 5");
+  expect_bad(IR_OP_POOL, &p, "x: expected rank 3 to 5, got 2");
   p = (ir_pool){
       .kind = IR_POOL_KIND_AVG, .x = slot(DTYPE_BOOL, 3, 1, 2, 10), .out = out, .indices = IR_NONE};
-  expect_bad(IR_OP_POOL, &p, "x is BOOL");
+  expect_bad(IR_OP_POOL, &p, "x: expected a float or integer dtype, got BOOL");
   ir_adaptive_pool a = {.kind = IR_POOL_KIND_AVG, .x = x, .out = out, .indices = IR_NONE};
   expect_good(IR_OP_ADAPTIVE_POOL, &a);
   a.out = slot(DTYPE_F32, 3, 1, 3, 9);
-  expect_bad(IR_OP_ADAPTIVE_POOL, &a, "out is F32 (1, 3, 9), expected F32 (1, 2, 9)");
+  expect_bad(IR_OP_ADAPTIVE_POOL, &a, "out: expected F32 (1, 2, 9), got F32 (1, 3, 9)");
   a.x = slot(DTYPE_F32, 3, 1, 3, 0);
   expect_bad(IR_OP_ADAPTIVE_POOL, &a, "spatial dimension 0 is empty");
 }
@@ -344,16 +345,16 @@ static void indexing(void **state) {
   ir_index_select s = {.x = x, .axis = 1, .index = i23, .out = slot(DTYPE_F32, 4, 5, 2, 3, 7)};
   expect_good(IR_OP_INDEX_SELECT, &s);
   s.index = f;
-  expect_bad(IR_OP_INDEX_SELECT, &s, "index is F32, expected I32 or I64");
+  expect_bad(IR_OP_INDEX_SELECT, &s, "index: expected I32 or I64, got F32");
   s.index = slot(DTYPE_I64, 7, 1, 1, 1, 1, 1, 1, 1);
   expect_bad(IR_OP_INDEX_SELECT, &s, "out would have rank 9, at most 8");
   ir_gather g = {
       .x = x, .axis = 0, .index = slot(DTYPE_I64, 3, 9, 6, 2), .out = slot(DTYPE_F32, 3, 9, 6, 2)};
   expect_good(IR_OP_GATHER, &g);
   g.axis = 1;
-  expect_bad(IR_OP_GATHER, &g, "index has size 9 at axis 0, expected at most x's 5");
+  expect_bad(IR_OP_GATHER, &g, "index: expected at most x's size 5 at axis 0, got 9");
   g.index = i3;
-  expect_bad(IR_OP_GATHER, &g, "index has rank 1, expected 3 as x");
+  expect_bad(IR_OP_GATHER, &g, "index: expected rank 3 like x, got 1");
   ir_index n = {
       .x = x, .indices = TIDS(i23, i3), .axes = I32S(1, 2), .out = slot(DTYPE_F32, 3, 5, 2, 3)};
   expect_good(IR_OP_INDEX, &n);
@@ -362,11 +363,11 @@ static void indexing(void **state) {
   n.axes = (ir_i32s)I32S(2, 0);
   expect_bad(IR_OP_INDEX, &n, "axes are not ascending: 0 after 2");
   n.axes = (ir_i32s)I32S(0);
-  expect_bad(IR_OP_INDEX, &n, "axes has 1 entries, expected 2");
+  expect_bad(IR_OP_INDEX, &n, "axes: expected 2 entries, got 1");
   n = (ir_index){.x = x, .indices = TIDS(i3), .axes = I32S(-1), .out = slot(DTYPE_F32, 3, 5, 6, 3)};
   expect_good(IR_OP_INDEX, &n);
   n.indices = (ir_u32s)TIDS(slot(DTYPE_BOOL, 1, 7));
-  expect_bad(IR_OP_INDEX, &n, "masks (BOOL) as index");
+  expect_bad(IR_OP_INDEX, &n, "index: expected I32 or I64, got a mask (BOOL)");
   n.indices.count = 0;
   expect_bad(IR_OP_INDEX, &n, "indices is empty");
 }
@@ -383,19 +384,19 @@ static void updates(void **state) {
   s.start = val(at7);
   expect_bad(IR_OP_SLICE_UPDATE, &s, "update of 2 at 7 does not fit axis 0 of size 8");
   s.start = lit(-1);
-  expect_bad(IR_OP_SLICE_UPDATE, &s, "start is -1, expected 0 or more");
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "start: expected 0 or more, got -1");
   s.start = lit(INT64_MAX);
   expect_bad(IR_OP_SLICE_UPDATE, &s, "does not fit");
   s.update = slot(DTYPE_F32, 2, 9, 4), s.start = val(pos);
   expect_bad(IR_OP_SLICE_UPDATE, &s, "update of 9 at 0 does not fit");
   s.update = slot(DTYPE_F32, 2, 2, 3);
-  expect_bad(IR_OP_SLICE_UPDATE, &s, "update is F32 (2, 3), expected F32 (?, 4)");
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "update: expected F32 (?, 4), got F32 (2, 3)");
   ir_index_copy c = {.x = x, .axis = -2, .index = slot(DTYPE_I32, 1, 2), .source = two, .out = x};
   expect_good(IR_OP_INDEX_COPY, &c);
   c.index = slot(DTYPE_I32, 1, 3);
-  expect_bad(IR_OP_INDEX_COPY, &c, "source is F32 (2, 4), expected F32 (3, 4)");
+  expect_bad(IR_OP_INDEX_COPY, &c, "source: expected F32 (3, 4), got F32 (2, 4)");
   c.index = slot(DTYPE_I32, 2, 1, 2);
-  expect_bad(IR_OP_INDEX_COPY, &c, "index has rank 2, expected 1");
+  expect_bad(IR_OP_INDEX_COPY, &c, "index: expected rank 1, got 2");
 }
 
 static void transformers(void **state) {
@@ -412,32 +413,32 @@ static void transformers(void **state) {
   a.mask = slot(DTYPE_F32, 4, 2, 1, 5, 8);
   expect_bad(IR_OP_ATTENTION, &a, "mask (2, 1, 5, 8) does not broadcast to (2, 8, 5, 9)");
   a.mask = slot(DTYPE_I32, 2, 5, 9);
-  expect_bad(IR_OP_ATTENTION, &a, "mask is I32, expected BOOL or F32");
+  expect_bad(IR_OP_ATTENTION, &a, "mask: expected BOOL or F32, got I32");
   a.mask = IR_NONE, a.scale = (ir_opt_f64){NAN, true};
-  expect_bad(IR_OP_ATTENTION, &a, "scale is nan");
+  expect_bad(IR_OP_ATTENTION, &a, "scale: expected a finite number, got nan");
   a.k = slot(DTYPE_F32, 4, 2, 3, 9, 16), a.v = slot(DTYPE_F32, 4, 2, 3, 9, 12);
-  expect_bad(IR_OP_ATTENTION, &a, "q has 8 heads, expected a multiple of k's 3");
+  expect_bad(IR_OP_ATTENTION, &a, "q: expected a multiple of k's 3 heads, got 8");
   a.v = slot(DTYPE_F32, 4, 2, 3, 8, 12);
-  expect_bad(IR_OP_ATTENTION, &a, "v is F32 (2, 3, 8, 12), expected F32 (2, 3, 9, ?)");
+  expect_bad(IR_OP_ATTENTION, &a, "v: expected F32 (2, 3, 9, ?), got F32 (2, 3, 8, 12)");
   a.k = slot(DTYPE_F32, 4, 2, 2, 9, 8);
-  expect_bad(IR_OP_ATTENTION, &a, "k is F32 (2, 2, 9, 8), expected F32 (2, ?, ?, 16)");
+  expect_bad(IR_OP_ATTENTION, &a, "k: expected F32 (2, ?, ?, 16), got F32 (2, 2, 9, 8)");
   ir_rope r = {.x = slot(DTYPE_F32, 4, 1, 5, 2, 6),
                .cos = slot(DTYPE_F32, 2, 5, 3),
                .sin = slot(DTYPE_F32, 2, 5, 3),
                .out = slot(DTYPE_F32, 4, 1, 5, 2, 6)};
   expect_good(IR_OP_ROPE, &r);
   r.sin = slot(DTYPE_F32, 2, 5, 6);
-  expect_bad(IR_OP_ROPE, &r, "sin is F32 (5, 6), expected F32 (5, 3)");
+  expect_bad(IR_OP_ROPE, &r, "sin: expected F32 (5, 3), got F32 (5, 6)");
   r.cos = slot(DTYPE_F32, 3, 1, 5, 3), r.sin = slot(DTYPE_F32, 3, 1, 5, 3);
   expect_good(IR_OP_ROPE, &r);
   r.sin = slot(DTYPE_F32, 2, 5, 3);
-  expect_bad(IR_OP_ROPE, &r, "sin is F32 (5, 3), expected F32 (1, 5, 3)");
+  expect_bad(IR_OP_ROPE, &r, "sin: expected F32 (1, 5, 3), got F32 (5, 3)");
   r.cos = slot(DTYPE_F32, 3, 2, 5, 3);
-  expect_bad(IR_OP_ROPE, &r, "cos is F32 (2, 5, 3), expected F32 (1, 5, 3)");
+  expect_bad(IR_OP_ROPE, &r, "cos: expected F32 (1, 5, 3), got F32 (2, 5, 3)");
   r.cos = slot(DTYPE_F32, 4, 1, 1, 5, 3);
-  expect_bad(IR_OP_ROPE, &r, "cos is F32 (1, 1, 5, 3), expected F32 (1, 5, 3)");
+  expect_bad(IR_OP_ROPE, &r, "cos: expected F32 (1, 5, 3), got F32 (1, 1, 5, 3)");
   r.x = slot(DTYPE_F32, 3, 5, 2, 7);
-  expect_bad(IR_OP_ROPE, &r, "head_dim is 7, expected an even number");
+  expect_bad(IR_OP_ROPE, &r, "head_dim: expected an even number, got 7");
 }
 
 static void cached_attention(void **state) {
@@ -461,19 +462,20 @@ static void cached_attention(void **state) {
                            .value_scale_out = scale};
   expect_good(IR_OP_ATTENTION_CACHED, &a);
   a.window = (ir_opt_i64){10, true};
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "window is 10, expected 1 to the cache's 9 rows");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "window: expected 1 to the cache's 9 rows, got 10");
   a.window.value = 9;
   expect_good(IR_OP_ATTENTION_CACHED, &a);
   a.softcap = (ir_opt_f64){0, true};
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "softcap is 0");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "softcap: expected a finite positive number, got 0");
   a.softcap.present = false, a.value_scale_out = IR_NONE;
   expect_bad(IR_OP_ATTENTION_CACHED, &a, "value_scale_out is missing for a cache of I8");
   a.value_cache = a.value_cache_out = slot(DTYPE_I8, 4, 2, 2, 8, 12);
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "value_cache is I8 (2, 2, 8, 12), expected I8");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a,
+             "value_cache: expected I8 (2, 2, 9, 12), got I8 (2, 2, 8, 12)");
   a.position = slot(DTYPE_I32, 0);
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position is I32 (), expected one I64");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position: expected one I64, got I32 ()");
   a.position = slot(DTYPE_I64, 1, 2);
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position is I64 (2), expected one I64");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position: expected one I64, got I64 (2)");
   a.position = slot(DTYPE_I64, 1, 1),
   a.key_cache = a.key_cache_out = slot(DTYPE_F32, 4, 2, 2, 9, 16);
   a.value_cache = a.value_cache_out = slot(DTYPE_F32, 4, 2, 2, 9, 12);
@@ -484,7 +486,7 @@ static void cached_attention(void **state) {
   a.v = slot(DTYPE_F16, 4, 2, 2, 10, 12);
   expect_bad(IR_OP_ATTENTION_CACHED, &a, "10 new rows do not fit into a cache of 9");
   a.q = slot(DTYPE_F64, 4, 2, 8, -1, 16);
-  expect_bad(IR_OP_ATTENTION_CACHED, &a, "q is F64, expected F32, F16 or BF16");
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "q: expected F32, F16 or BF16, got F64");
 }
 
 static void paged_attention(void **state) {
@@ -509,19 +511,19 @@ static void paged_attention(void **state) {
                           .value_scale_out = IR_NONE};
   expect_good(IR_OP_ATTENTION_PAGED, &a);
   a.window = (ir_opt_i64){0, true};
-  expect_bad(IR_OP_ATTENTION_PAGED, &a, "window is 0, expected 1 or more");
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "window: expected 1 or more, got 0");
   a.window.value = 1000, a.sequence = of_each;
-  expect_bad(IR_OP_ATTENTION_PAGED, &a, "sequence is I64");
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "sequence: expected I32 (?), got I64");
   a.sequence = slot(DTYPE_I32, 1, -1), a.page_table = slot(DTYPE_I32, 1, 7);
-  expect_bad(IR_OP_ATTENTION_PAGED, &a, "page_table is I32 (7)");
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "page_table: expected I32 (?, ?), got I32 (7)");
   a.page_table = slot(DTYPE_I32, 2, 3, 4);
   for (int64_t rows = 8; rows <= 24; rows += 16) {
     a.key_cache = a.value_cache = a.key_cache_out = a.value_cache_out =
         slot(DTYPE_F32, 4, 7, 2, (int)rows, 16);
-    expect_bad(IR_OP_ATTENTION_PAGED, &a, "rows, expected a power of two from 16 to 65536");
+    expect_bad(IR_OP_ATTENTION_PAGED, &a, "pages: expected a power of two from 16 to 65536");
   }
   a.q = slot(DTYPE_F16, 4, 2, 8, -1, 16);
-  expect_bad(IR_OP_ATTENTION_PAGED, &a, "q has 2 batches, expected 1");
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "q: expected 1 batch, got 2");
 }
 
 static void control_flow(void **state) {
@@ -548,29 +550,29 @@ static void control_flow(void **state) {
   f.condition = IR_NONE;
   expect_good(IR_OP_IF, &f);
   f.predicate = i;
-  expect_bad(IR_OP_IF, &f, "predicate is I64 (), expected BOOL ()");
+  expect_bad(IR_OP_IF, &f, "predicate: expected BOOL (), got I64 ()");
   f.condition = yes, f.predicate = IR_NONE;
   f.else_chain = 3;
   expect_bad(IR_OP_IF, &f, "else_chain is 3, the program has 3 chains");
   f.else_chain = 1;
-  expect_bad(IR_OP_IF, &f, "results is BOOL (), expected F32 (4); chain results 0; else_chain");
+  expect_bad(IR_OP_IF, &f, "results: expected F32 (4), got BOOL (); chain results 0; else_chain");
   f.condition = n;
-  expect_bad(IR_OP_IF, &f, "condition is value 1, expected a bool");
+  expect_bad(IR_OP_IF, &f, "condition: expected a bool, got value 1");
   ir_while w = {.condition_chain = 1, .body_chain = 0, .args = TIDS(a), .results = TIDS(b)};
   expect_good(IR_OP_WHILE, &w);
   w.condition_chain = 0;
-  expect_bad(IR_OP_WHILE, &w, "results is F32 (4), expected BOOL (); condition_chain");
+  expect_bad(IR_OP_WHILE, &w, "results: expected BOOL (), got F32 (4); condition_chain");
   w.results.count = 0;
-  expect_bad(IR_OP_WHILE, &w, "0 results, expected 1 as args");
+  expect_bad(IR_OP_WHILE, &w, "results: expected 1 like args, got 0");
   ir_scan s = {
       .body_chain = 2, .carries = TIDS(a), .xs = TIDS(xs), .args = TIDS(a), .results = TIDS(b, ys)};
   expect_good(IR_OP_SCAN, &s);
   s.xs = (ir_u32s)TIDS(x7);
-  expect_bad(IR_OP_SCAN, &s, "has 6 steps, expected 7");
+  expect_bad(IR_OP_SCAN, &s, "expected 7 steps, got 6");
   s.xs = (ir_u32s)TIDS(xs), s.results = (ir_u32s)TIDS(b);
-  expect_bad(IR_OP_SCAN, &s, "the chain has 2 results, expected 1");
+  expect_bad(IR_OP_SCAN, &s, "the chain's results: expected 1, got 2");
   s.args.count = 0;
-  expect_bad(IR_OP_SCAN, &s, "the chain has 3 args, expected 2");
+  expect_bad(IR_OP_SCAN, &s, "the chain's args: expected 2, got 3");
   s.xs.count = 0;
   expect_bad(IR_OP_SCAN, &s, "there are no xs, so nothing tells the number of steps");
 }

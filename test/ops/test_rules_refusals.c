@@ -38,7 +38,7 @@ static void attention_numbers(void **state) {
   ir_attention a = {.q = q, .k = q, .v = q, .mask = IR_NONE, .out = q};
   expect_good(IR_OP_ATTENTION, &a);
   a.scale = (ir_opt_f64){INFINITY, true};
-  expect_bad(IR_OP_ATTENTION, &a, "scale is inf, expected a finite number");
+  expect_bad(IR_OP_ATTENTION, &a, "scale: expected a finite number, got inf");
   a.k = a.v = none;
   expect_bad(IR_OP_ATTENTION, &a, "k has no heads, q has 2");
 }
@@ -56,12 +56,12 @@ static void embedding_bags(void **state) {
                         .out = slot(DTYPE_F32, 2, 2, 4)};
   expect_good(IR_OP_EMBEDDING_BAG, &b);
   b.weights = each;
-  expect_bad(IR_OP_EMBEDDING_BAG, &b, "weights are given, expected the kind sum");
+  expect_bad(IR_OP_EMBEDDING_BAG, &b, "weights: expected none except for the kind sum, got some");
   b.indices = table;
-  expect_bad(IR_OP_EMBEDDING_BAG, &b, "indices has rank 2, expected 1");
+  expect_bad(IR_OP_EMBEDDING_BAG, &b, "indices: expected rank 1, got 2");
   b.indices = list;
   b.offsets = table;
-  expect_bad(IR_OP_EMBEDDING_BAG, &b, "offsets has rank 2, expected 1");
+  expect_bad(IR_OP_EMBEDDING_BAG, &b, "offsets: expected rank 1, got 2");
 }
 
 static void random_ranges(void **state) {
@@ -71,7 +71,7 @@ static void random_ranges(void **state) {
   r.low = r.high = (ir_int_or_vid){.vid = IR_NONE};
   expect_bad(IR_OP_RANDOM, &r, "the kind is integer, so low and high are needed");
   r.low = lit(3), r.high = lit(3);
-  expect_bad(IR_OP_RANDOM, &r, "low is 3 and high is 3, expected low < high");
+  expect_bad(IR_OP_RANDOM, &r, "low and high: expected low < high, got 3 and 3");
   r.high = lit(4);
   expect_good(IR_OP_RANDOM, &r);
 }
@@ -119,7 +119,7 @@ static void images(void **state) {
   uint32_t image = slot(DTYPE_F32, 4, 1, 1, 2, 2), larger = slot(DTYPE_F32, 4, 1, 1, 3, 3),
            volume = slot(DTYPE_F32, 5, 1, 1, 2, 2, 2), grid = slot(DTYPE_F32, 5, 1, 2, 2, 2, 3);
   ir_upsample u = {.x = image, .mode = IR_UPSAMPLE_MODE_LINEAR, .antialias = true, .out = larger};
-  expect_bad(IR_OP_UPSAMPLE, &u, "2 sizes change, expected one at a time");
+  expect_bad(IR_OP_UPSAMPLE, &u, "out: expected one changed size at a time, got 2");
   ir_grid_sample g = {
       .x = volume, .grid = grid, .mode = IR_GRID_SAMPLE_MODE_BICUBIC, .out = volume};
   expect_bad(IR_OP_GRID_SAMPLE, &g, "bicubic is for 2 spatial dimensions, x has 3");
@@ -141,19 +141,19 @@ static void ssm_scans(void **state) {
                    .state_out = h};
   expect_good(IR_OP_SSM_SCAN, &s);
   s.rate = h;
-  expect_bad(IR_OP_SSM_SCAN, &s, "rate is F32 (2, 6, 4, 8), expected F32 (6, 8)");
+  expect_bad(IR_OP_SSM_SCAN, &s, "rate: expected F32 (6, 8), got F32 (2, 6, 4, 8)");
   s.rate = IR_NONE, s.log_decay = x;
-  expect_bad(IR_OP_SSM_SCAN, &s, "log_decay is F32 (2, 5, 6, 4), expected F32 (2, 5, 6)");
+  expect_bad(IR_OP_SSM_SCAN, &s, "log_decay: expected F32 (2, 5, 6), got F32 (2, 5, 6, 4)");
   s.log_decay = decay, s.state = x;
-  expect_bad(IR_OP_SSM_SCAN, &s, "state is F32 (2, 5, 6, 4), expected F32 (2, 6, 4, 8)");
+  expect_bad(IR_OP_SSM_SCAN, &s, "state: expected F32 (2, 6, 4, 8), got F32 (2, 5, 6, 4)");
   s.state = h, s.x = half;
-  expect_bad(IR_OP_SSM_SCAN, &s, "x is F16, expected F32 or F64");
+  expect_bad(IR_OP_SSM_SCAN, &s, "x: expected F32 or F64, got F16");
   s.x = decay;
-  expect_bad(IR_OP_SSM_SCAN, &s, "x has rank 3, expected 4");
+  expect_bad(IR_OP_SSM_SCAN, &s, "x: expected rank 4, got 3");
   s.x = x, s.b = s.c = slot(DTYPE_F32, 4, 2, 5, 4, 8);
-  expect_bad(IR_OP_SSM_SCAN, &s, "x has 6 heads, expected a multiple of b's 4 groups");
+  expect_bad(IR_OP_SSM_SCAN, &s, "x: expected a multiple of b's 4 groups as heads, got 6");
   s.b = s.c = slot(DTYPE_F32, 4, 2, 5, 0, 8);
-  expect_bad(IR_OP_SSM_SCAN, &s, "x has 6 heads, expected a multiple of b's 0 groups");
+  expect_bad(IR_OP_SSM_SCAN, &s, "x: expected a multiple of b's 0 groups as heads, got 6");
 }
 
 int main(void) {

@@ -12,11 +12,12 @@ static void scalars(void **state) {
   ir_int_scalar add = {.kind = IR_SCALAR_KIND_ADD, .a = val(i), .b = lit(2), .out = i};
   expect_good(IR_OP_INT_SCALAR, &add);
   add.out = f;
-  expect_bad(IR_OP_INT_SCALAR, &add, "out is value 1 of type float, expected int");
+  expect_bad(IR_OP_INT_SCALAR, &add,
+             "out: expected a value of type int, got value 1 of type float");
   add.out = i, add.b = (ir_int_or_vid){.vid = IR_NONE};
   expect_bad(IR_OP_INT_SCALAR, &add, "add needs an operand b");
   add.b = val(f);
-  expect_bad(IR_OP_INT_SCALAR, &add, "b is value 1 of type float, expected an integer");
+  expect_bad(IR_OP_INT_SCALAR, &add, "b: expected an integer, got value 1 of type float");
   ir_int_scalar mod = {.kind = IR_SCALAR_KIND_MOD, .a = val(i), .b = lit(0), .out = i};
   expect_bad(IR_OP_INT_SCALAR, &mod, "mod by zero");
   ir_int_scalar lt = {.kind = IR_SCALAR_KIND_LT, .a = val(i), .b = lit(0), .out = b};
@@ -24,7 +25,7 @@ static void scalars(void **state) {
   ir_scalar mul = {.kind = IR_SCALAR_KIND_MUL, .a = flit(2), .b = flit(0.5), .out = f};
   expect_good(IR_OP_SCALAR, &mul);
   mul.out = i;
-  expect_bad(IR_OP_SCALAR, &mul, "expected float");
+  expect_bad(IR_OP_SCALAR, &mul, "out: expected a value of type float, got value 0 of type int");
   ir_scalar to_int = {.kind = IR_SCALAR_KIND_TO_INT, .a = flit(2), .out = i};
   expect_good(IR_OP_SCALAR, &to_int);
   mul.kind = (ir_scalar_kind)99;
@@ -32,13 +33,13 @@ static void scalars(void **state) {
   ir_check ge = {.kind = IR_SCALAR_KIND_GE, .a = val(i), .b = lit(1), .message = "s0 >= 1"};
   expect_good(IR_OP_CHECK, &ge);
   ge.kind = IR_SCALAR_KIND_ADD;
-  expect_bad(IR_OP_CHECK, &ge, "kind is add, expected a comparison");
+  expect_bad(IR_OP_CHECK, &ge, "kind: expected a comparison, got add");
   ir_item item = {.x = slot(DTYPE_I64, 2, 1, -1), .out = i};
   expect_good(IR_OP_ITEM, &item);
   item.x = slot(DTYPE_I64, 1, 2);
-  expect_bad(IR_OP_ITEM, &item, "shape (2), expected a single element");
+  expect_bad(IR_OP_ITEM, &item, "expected a single element, got shape (2)");
   item.x = slot(DTYPE_F16, 0);
-  expect_bad(IR_OP_ITEM, &item, "expected float");
+  expect_bad(IR_OP_ITEM, &item, "out: expected a value of type float, got value 0 of type int");
 }
 
 static void reshapes(void **state) {
@@ -52,11 +53,11 @@ static void reshapes(void **state) {
   op.shape = (ir_int_or_vids)INTS(lit(8), lit(4));
   expect_bad(IR_OP_RESHAPE, &op, "shape (8, 4) of 32 elements does not fit x (4, 6) of 24");
   op.shape = (ir_int_or_vids)INTS(lit(-1), lit(24));
-  expect_bad(IR_OP_RESHAPE, &op, "shape has -1 as dimension 0");
+  expect_bad(IR_OP_RESHAPE, &op, "shape: expected dimensions of 0 or more, got -1 as dimension 0");
   op.shape = (ir_int_or_vids)INTS(lit(INT64_MAX), lit(3));
   expect_bad(IR_OP_RESHAPE, &op, "shape has too many elements");
   op.shape = (ir_int_or_vids)INTS(lit(24));
-  expect_bad(IR_OP_RESHAPE, &op, "out is F32 (8, 3), expected F32 (24)");
+  expect_bad(IR_OP_RESHAPE, &op, "out: expected F32 (24), got F32 (8, 3)");
   op.shape =
       (ir_int_or_vids)INTS(lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(24));
   expect_bad(IR_OP_RESHAPE, &op, "9 dimensions, at most 8");
@@ -74,7 +75,7 @@ static void permutes_and_expands(void **state) {
   p.dims = (ir_i32s)I32S(2, 0, 0);
   expect_bad(IR_OP_PERMUTE, &p, "axis 0 is listed twice");
   p.dims = (ir_i32s)I32S(2, 0);
-  expect_bad(IR_OP_PERMUTE, &p, "dims has 2 entries, expected 3");
+  expect_bad(IR_OP_PERMUTE, &p, "dims: expected 3 entries, got 2");
   p.dims = (ir_i32s)I32S(2, 0, 5);
   expect_bad(IR_OP_PERMUTE, &p, "axis 5 out of range for rank 3");
   uint32_t y = slot(DTYPE_I8, 2, 1, 3);
@@ -83,7 +84,7 @@ static void permutes_and_expands(void **state) {
   e.shape = (ir_int_or_vids)INTS(lit(4), lit(2), lit(5));
   expect_bad(IR_OP_EXPAND, &e, "dimension 1 of size 3 does not expand to 5");
   e.shape = (ir_int_or_vids)INTS(lit(3));
-  expect_bad(IR_OP_EXPAND, &e, "shape has 1 dimensions, expected at least x's 2");
+  expect_bad(IR_OP_EXPAND, &e, "shape: expected at least x's 2 dimensions, got 1");
   rule_context c = fixture_context();
   tensor out;
   e.shape = (ir_int_or_vids)INTS(lit(4), lit(2), lit(3));
@@ -114,9 +115,9 @@ static void slices(void **state) {
   s.stop = val(n);
   expect_good(IR_OP_SLICE, &s);
   s.stop = lit(9), s.step = lit(0);
-  expect_bad(IR_OP_SLICE, &s, "step is 0, expected at least 1");
+  expect_bad(IR_OP_SLICE, &s, "step: expected at least 1, got 0");
   s.step = lit(INT64_MAX);
-  expect_bad(IR_OP_SLICE, &s, "out is F32 (3, 4), expected F32 (1, 4)");
+  expect_bad(IR_OP_SLICE, &s, "out: expected F32 (1, 4), got F32 (3, 4)");
   s.axis = 2;
   expect_bad(IR_OP_SLICE, &s, "axis 2 out of range for rank 2");
   ir_select sel = {.x = x, .axis = -2, .index = lit(-10), .out = slot(DTYPE_F32, 1, 4)};
@@ -191,9 +192,9 @@ static void lists_of_steps(void **state) {
       .inputs = TIDS(a, b, m), .steps = {steps, 5}, .out = slot(DTYPE_I8, 2, 3, 4)};
   expect_good(IR_OP_ELEMENTWISE, &op);
   op.steps.count = 4;
-  expect_bad(IR_OP_ELEMENTWISE, &op, "out is I8 (3, 4), expected F32 (3, 4)");
+  expect_bad(IR_OP_ELEMENTWISE, &op, "out: expected F32 (3, 4), got I8 (3, 4)");
   op.steps.count = 0;
-  expect_bad(IR_OP_ELEMENTWISE, &op, "0 steps, expected 1 to 64");
+  expect_bad(IR_OP_ELEMENTWISE, &op, "steps: expected 1 to 64, got 0");
   op.steps.count = 5;
   op.inputs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 1, 4), slot(DTYPE_BOOL, 2, 2, 4));
   expect_bad(IR_OP_ELEMENTWISE, &op, "shapes (3, 4) and (2, 4) do not broadcast");
@@ -213,18 +214,18 @@ static void bad_steps(void **state) {
   uint32_t vi = int_value(false, 0), vf = other_value(IR_VALUE_TYPE_FLOAT);
   bad_step cases[] = {
       {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0)), "step 0 (add)"},
-      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0)), "has 1 operands, expected 2"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0)), "operands: expected 2, got 1"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(3)), "operand 1 is input 3 of 3"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), earlier(0)), "operand 1 is earlier step 0 of 0"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), scalar(2)), "operand 1 is value 2 of 2"},
-      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(1)), "operand 1 is I8, expected F32"},
-      {STEP(IR_STEP_KIND_ADD, DTYPE_F64, input(0), input(0)), "result is F64, expected F32"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(1)), "operand 1: expected F32, got I8"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F64, input(0), input(0)), "result: expected F32, got F64"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), imm_int(128)),
-       "integer immediate 128, expected one of I8"},
+       "operand 1: expected one of I8, got the integer immediate 128"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), imm_float(1)),
-       "float immediate, expected one of I8"},
+       "operand 1: expected one of I8, got a float immediate"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), imm_int(1)),
-       "integer immediate 1, expected one of F32"},
+       "operand 1: expected one of F32, got the integer immediate 1"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), scalar(vf)), "value 1, which does not fit I8"},
       {STEP(IR_STEP_KIND_ADD, DTYPE_BOOL, input(2), scalar(vi)),
        "value 0, which does not fit BOOL"},
@@ -234,15 +235,15 @@ static void bad_steps(void **state) {
        "operands are BOOL, which this step does not take"},
       {STEP(IR_STEP_KIND_BITWISE_AND, DTYPE_F32, input(0), input(0)),
        "operands are F32, which this step does not take"},
-      {STEP(IR_STEP_KIND_EQ, DTYPE_F32, input(0), input(0)), "result is F32, expected BOOL"},
+      {STEP(IR_STEP_KIND_EQ, DTYPE_F32, input(0), input(0)), "result: expected BOOL, got F32"},
       {STEP(IR_STEP_KIND_EQ, DTYPE_BOOL, imm_int(1), imm_int(2)),
        "at least one operand must be an input or a step"},
       {STEP(IR_STEP_KIND_CAST, DTYPE_I8, imm_int(1)),
        "at least one operand must be an input or a step"},
       {STEP(IR_STEP_KIND_WHERE, DTYPE_F32, input(1), input(0), input(0)),
-       "operand 0 is I8, expected BOOL"},
+       "operand 0: expected BOOL, got I8"},
       {STEP(IR_STEP_KIND_WHERE, DTYPE_F32, input(2), input(0), input(1)),
-       "operand 2 is I8, expected F32"},
+       "operand 2: expected F32, got I8"},
       {{(ir_step_kind)200, DTYPE_F32, {NULL, 0}}, "unknown kind 200"},
       {{IR_STEP_KIND_ADD, (dtype)77, {NULL, 0}}, "unknown dtype 77"},
       {STEP(IR_STEP_KIND_NEG, DTYPE_F32, {.source = (ir_operand_source)9}), "unknown source"},
@@ -264,7 +265,7 @@ static void lists_without_inputs(void **state) {
   op.out = slot(DTYPE_I64, 0);
   expect_good(IR_OP_ELEMENTWISE, &op);
   op.out = slot(DTYPE_I32, 0);
-  expect_bad(IR_OP_ELEMENTWISE, &op, "out is I32 (), expected I64 ()");
+  expect_bad(IR_OP_ELEMENTWISE, &op, "out: expected I64 (), got I32 ()");
 }
 
 static void joins(void **state) {
@@ -277,17 +278,17 @@ static void joins(void **state) {
   op.xs = (ir_u32s)TIDS(a, b);
   expect_good(IR_OP_CAT, &op);
   op.xs = (ir_u32s)TIDS(a, a, a);
-  expect_bad(IR_OP_CAT, &op, "out is F32 (4, 3), expected F32 (6, 3)");
+  expect_bad(IR_OP_CAT, &op, "out: expected F32 (6, 3), got F32 (4, 3)");
   op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 2, 2, 4));
-  expect_bad(IR_OP_CAT, &op, "has shape (2, 4), expected that of (2, 3) except at axis 0; xs[1]");
+  expect_bad(IR_OP_CAT, &op, "expected the shape of (2, 3) except at axis 0, got (2, 4); xs[1]");
   op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F16, 2, 2, 3));
-  expect_bad(IR_OP_CAT, &op, "is F16, expected F32");
+  expect_bad(IR_OP_CAT, &op, "expected F32, got F16");
   op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 1, 3));
-  expect_bad(IR_OP_CAT, &op, "has rank 1, expected 2");
+  expect_bad(IR_OP_CAT, &op, "expected rank 2, got 1");
   op.xs.count = 0;
   expect_bad(IR_OP_CAT, &op, "xs is empty");
   ir_copy copy = {.x = a, .out = slot(DTYPE_F64, 2, 2, 3)};
-  expect_bad(IR_OP_COPY, &copy, "out is F64 (2, 3), expected F32 (2, 3)");
+  expect_bad(IR_OP_COPY, &copy, "out: expected F32 (2, 3), got F64 (2, 3)");
 }
 
 static void pads(void **state) {
@@ -311,11 +312,11 @@ static void pads(void **state) {
   p.before = (ir_int_or_vids)INTS(lit(1), lit(0));
   expect_bad(IR_OP_PAD, &p, "padding is too large");
   p.mode = IR_PAD_MODE_REFLECT, p.before = (ir_int_or_vids)INTS(lit(3), lit(0));
-  expect_bad(IR_OP_PAD, &p, "reflect padding is 3, expected less than the size 3");
+  expect_bad(IR_OP_PAD, &p, "reflect padding: expected less than the size 3, got 3");
   p.mode = IR_PAD_MODE_CIRCULAR, p.before = (ir_int_or_vids)INTS(lit(4), lit(0));
-  expect_bad(IR_OP_PAD, &p, "circular padding is 4, expected at most the size 3");
+  expect_bad(IR_OP_PAD, &p, "circular padding: expected at most the size 3, got 4");
   p.before = (ir_int_or_vids)INTS(lit(-1), lit(0));
-  expect_bad(IR_OP_PAD, &p, "circular padding is -1, expected 0 or more");
+  expect_bad(IR_OP_PAD, &p, "circular padding: expected 0 or more, got -1");
   p.mode = IR_PAD_MODE_REPLICATE, p.after = (ir_int_or_vids)INTS(lit(0), lit(0)),
   p.out = slot(DTYPE_I8, 2, 2, 4);
   expect_good(IR_OP_PAD, &p);
@@ -323,14 +324,14 @@ static void pads(void **state) {
   p.out = slot(DTYPE_I8, 2, 99, 13);
   expect_good(IR_OP_PAD, &p);
   p.before = (ir_int_or_vids)INTS(lit(0));
-  expect_bad(IR_OP_PAD, &p, "before and after have 1 and 2 entries, expected 2");
+  expect_bad(IR_OP_PAD, &p, "before and after: expected 2 entries each, got 1 and 2");
 }
 
 static void made_of_numbers(void **state) {
   (void)state;
   fixture_reset();
   ir_triangle t = {.x = slot(DTYPE_F32, 1, 3), .out = slot(DTYPE_F32, 1, 3)};
-  expect_bad(IR_OP_TRIANGLE, &t, "x has rank 1, expected at least 2");
+  expect_bad(IR_OP_TRIANGLE, &t, "x: expected rank 2 or more, got 1");
   ir_arange a = {.start = lit(0), .step = lit(1), .out = slot(DTYPE_I64, 1, 5)};
   expect_good(IR_OP_ARANGE, &a);
   a.out = slot(DTYPE_F32, 1, 5);
@@ -338,9 +339,9 @@ static void made_of_numbers(void **state) {
   a.start_float = flit(0), a.step_float = flit(0.5);
   expect_good(IR_OP_ARANGE, &a);
   a.out = slot(DTYPE_BOOL, 1, 5);
-  expect_bad(IR_OP_ARANGE, &a, "out is BOOL");
+  expect_bad(IR_OP_ARANGE, &a, "out: expected a float or integer dtype, got BOOL");
   a.out = slot(DTYPE_F32, 2, 5, 1);
-  expect_bad(IR_OP_ARANGE, &a, "out has rank 2, expected 1");
+  expect_bad(IR_OP_ARANGE, &a, "out: expected rank 1, got 2");
   ir_full f = {.int_value = lit(256), .out = slot(DTYPE_U8, 3, 1, 2, 3)};
   expect_bad(IR_OP_FULL, &f, "int_value 256 does not fit U8");
   f.int_value = lit(255);
@@ -387,12 +388,12 @@ static void encoded_convolutions(void **state) {
   expect_good(IR_OP_CONV, &c);
   expect_good(IR_OP_CONV_TRANSPOSE, &t);
   e->axis = 2;
-  expect_bad(IR_OP_CONV, &c, "weight is encoded with rows along axis 2, expected axis 1");
-  expect_bad(IR_OP_CONV_TRANSPOSE, &t, "rows along axis 2, expected axis 1");
+  expect_bad(IR_OP_CONV, &c, "weight: expected encoded rows along axis 1, got axis 2");
+  expect_bad(IR_OP_CONV_TRANSPOSE, &t, "weight: expected encoded rows along axis 1, got axis 2");
   e->axis = 1, c.x = slot(DTYPE_F64, 3, 3, 2, 40);
-  expect_bad(IR_OP_CONV, &c, "x is F64, expected F32, F16 or BF16 as weight is encoded");
+  expect_bad(IR_OP_CONV, &c, "x: expected F32, F16 or BF16 as weight is encoded, got F64");
   c.x = w, c.weight = slot(DTYPE_F32, 3, 5, 2, 32);
-  expect_bad(IR_OP_CONV, &c, "is stored as int8");
+  expect_bad(IR_OP_CONV, &c, "expected a plain tensor (Dequantize makes one), got int8");
 }
 
 static void encodings(void **state) {
@@ -401,22 +402,24 @@ static void encodings(void **state) {
   uint32_t w = encoded(5, 1), whole = encoded(5, 0), index = slot(DTYPE_I64, 1, 3);
   uint32_t f64 = slot(DTYPE_F64, 2, 3, 64), plain = slot(DTYPE_F32, 2, 5, 64);
   ir_copy copy = {.x = w, .out = slot(DTYPE_F32, 2, 5, 64)};
-  expect_bad(IR_OP_COPY, &copy, "x (tensor 0) is stored as int4:32, expected a plain tensor");
+  expect_bad(IR_OP_COPY, &copy,
+             "x (tensor 0): expected a plain tensor (Dequantize makes one), got int4:32");
   ir_dequantize d = {.x = w, .out = slot(DTYPE_BF16, 2, 5, 64)};
   expect_good(IR_OP_DEQUANTIZE, &d);
   d.out = slot(DTYPE_F64, 2, 5, 64);
-  expect_bad(IR_OP_DEQUANTIZE, &d, "out is F64, expected F32, F16 or BF16");
+  expect_bad(IR_OP_DEQUANTIZE, &d, "out: expected F32, F16 or BF16, got F64");
   d.out = slot(DTYPE_F32, 2, 5, 63);
   expect_bad(IR_OP_DEQUANTIZE, &d, "out");
   d.x = plain;
-  expect_bad(IR_OP_DEQUANTIZE, &d, "x is plain, expected an encoded constant");
+  expect_bad(IR_OP_DEQUANTIZE, &d, "x: expected an encoded constant, got a plain tensor");
   ir_index_select pick = {.x = w, .index = index, .out = slot(DTYPE_F32, 2, 3, 64)};
   expect_good(IR_OP_INDEX_SELECT, &pick);
   pick.axis = 1;
   expect_bad(IR_OP_INDEX_SELECT, &pick,
-             "x is encoded with rows along axis 1 and picked along 1, expected 1 and 0");
+             "x: expected encoded rows along axis 1, picked along axis 0, got axes 1 and 1");
   pick.axis = 0, pick.x = whole;
-  expect_bad(IR_OP_INDEX_SELECT, &pick, "rows along axis 0 and picked along 0");
+  expect_bad(IR_OP_INDEX_SELECT, &pick,
+             "x: expected encoded rows along axis 1, picked along axis 0, got axes 0 and 0");
   ir_matmul m = {.a = slot(DTYPE_F16, 3, 2, 3, 64),
                  .b = w,
                  .bias = IR_NONE,
@@ -426,15 +429,17 @@ static void encodings(void **state) {
                  .b_transposed = true};
   expect_good(IR_OP_MATMUL, &m);
   m.b_transposed = false;
-  expect_bad(IR_OP_MATMUL, &m, "b_transposed is false, expected true as b is encoded");
+  expect_bad(IR_OP_MATMUL, &m, "b_transposed: expected true as b is encoded, got false");
   m.b = plain, m.b_transposed = true;
-  expect_bad(IR_OP_MATMUL, &m, "b_transposed is true, expected false as b is plain");
+  expect_bad(IR_OP_MATMUL, &m, "b_transposed: expected false as b is plain, got true");
   m.b = whole;
-  expect_bad(IR_OP_MATMUL, &m, "rank 2 with rows along axis 0, expected rank 2, axis 1");
+  expect_bad(IR_OP_MATMUL, &m,
+             "expected rank 2 with encoded rows along axis 1, got rank 2 and axis 0");
   m.a = f64, m.b = w;
-  expect_bad(IR_OP_MATMUL, &m, "a is F64, expected F32, F16 or BF16 as b is encoded");
+  expect_bad(IR_OP_MATMUL, &m, "a: expected F32, F16 or BF16 as b is encoded, got F64");
   m.a = w, m.b = plain, m.b_transposed = false;
-  expect_bad(IR_OP_MATMUL, &m, "a (tensor 0) is stored as int4");
+  expect_bad(IR_OP_MATMUL, &m,
+             "a (tensor 0): expected a plain tensor (Dequantize makes one), got int4");
 }
 
 int main(void) {

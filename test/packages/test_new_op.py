@@ -101,7 +101,7 @@ def test_what_it_refuses(built):
     line["shape"][0]["literal"] = 6
     (built / "build/wrong.json").write_text(json.dumps(wrong))
     p = subprocess.run(["build/clave", "verify", "build/wrong.json"], cwd=built, capture_output=True, text=True)
-    assert p.returncode == 1 and "x has 6 elements, expected an odd number" in p.stderr, p.stderr
+    assert p.returncode == 1 and "x: expected an odd number of elements, got 6" in p.stderr, p.stderr
     assert "Toeplitz" in (built / "docs/ops.md").read_text()
 
 

@@ -53,7 +53,7 @@ def test_kernels_are_held_against_the_op(kernel, said):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"grid": 1, "local": 512}, "local is 512, expected numbers from 1, at most 256 in all"),
+        ({"grid": 1, "local": 512}, "local: expected numbers from 1, at most 256 in all, got 512"),
         ({"grid": 1, "device": "fpga"}, "device: expected any, cpu, gpu, got 'fpga'"),
     ],
 )
@@ -66,7 +66,10 @@ def test_options_of_a_kernel(more, said):
     ("kernel", "said"),
     [
         (clave.Kernel(WAVE_SOURCE, grid=lambda y: 1, values=COUNT), "grid asks for 'y', the op has x, a, out"),
-        (clave.Kernel(WAVE_SOURCE, grid=(1, 1, 1, 1), values=COUNT), "grid has 4 numbers"),
+        (
+            clave.Kernel(WAVE_SOURCE, grid=(1, 1, 1, 1), values=COUNT),
+            "grid and local: expected 1 to 3 numbers in both, got 4 and 4",
+        ),
         (elementwise(WAVE_SOURCE.replace("const float *x", "const int *x")), "x is int, the tensor is F32 (float)"),
         (elementwise(WAVE_SOURCE.replace("float a", "int a")), "a is int, the call has 2.0"),
         (elementwise("/*" + "-" * 300_000 + "*/" + WAVE_SOURCE), "a text of 3"),
@@ -156,28 +159,37 @@ LITERAL = {"literal": 1}
         (on_parameter(0, name="x; evil("), "is no name in C"),
         (on_parameter(0, name="out"), "two parameters are named 'out'"),
         (on_parameter(0, name="_" * 65), "is no name in C"),
-        (on_parameter(2, index=0), "result 0 is 0 of its parameters, expected one"),
-        (on_parameter(0, index=1), "result 0 is 2 of its parameters, expected one"),
+        (on_parameter(2, index=0), "result 0: expected one of its parameters to write it, got 0"),
+        (on_parameter(0, index=1), "result 0: expected one of its parameters to write it, got 2"),
         (on_parameter(1, f=None), "it has no value in f"),
         (on_parameter(3, i=None), "it has no value in i"),
-        (on_parameter(3, kind="local", i={"literal": 0}), "local memory of 0 elements"),
-        (on_parameter(3, kind="local", i={"literal": 1 << 40}), "local memory of 1099511627776 elements"),
-        (on_kernel(local=[]), "its grid has 1 dimensions and its groups 0"),
-        (on_kernel(**{"global": [LITERAL] * 4, "local": [1] * 4}), "its grid has 4 dimensions"),
-        (on_kernel(local=[0]), "its groups have 0 work-items"),
-        (on_kernel(local=[257]), "its groups have 257 work-items"),
-        (on_kernel(**{"global": [{"literal": -1}]}), "its grid has -1 work-items"),
-        (on_kernel(**{"global": [{"literal": "9007199254740993"}]}), "at most 2^40 in all"),
+        (on_parameter(3, kind="local", i={"literal": 0}), "local memory: expected 1 to 268435456 elements, got 0"),
+        (
+            on_parameter(3, kind="local", i={"literal": 1 << 40}),
+            "local memory: expected 1 to 268435456 elements, got 1099511627776",
+        ),
+        (on_kernel(local=[]), "its grid and groups: expected 1 to 3 dimensions of both, got 1 and 0"),
+        (
+            on_kernel(**{"global": [LITERAL] * 4, "local": [1] * 4}),
+            "its grid and groups: expected 1 to 3 dimensions of both, got 4 and 4",
+        ),
+        (on_kernel(local=[0]), "in a dimension and at most 256 in all, got 0 in dimension 0"),
+        (on_kernel(local=[257]), "in a dimension and at most 256 in all, got 257 in dimension 0"),
+        (on_kernel(**{"global": [{"literal": -1}]}), "in a dimension and at most 2^40 in all, got -1 in dimension 0"),
+        (
+            on_kernel(**{"global": [{"literal": "9007199254740993"}]}),
+            "at most 2^40 in all, got 9007199254740993 in dimension 0",
+        ),
         (on_kernel(body='#include "common.h"\n}'), "its text includes a file"),
         (on_kernel(body=" " * (256 << 10)), "at most 262144 are allowed"),
         (lambda op, _: op.update(kernels=op["kernels"] * 9), "9 kernels, at most 8"),
-        (lambda op, _: op.update(target=""), "its name has 0 letters"),
-        (lambda op, _: op.update(target="x" * 257), "its name has 257 letters"),
+        (lambda op, _: op.update(target=""), "its name: expected 1 to 256 letters, got 0"),
+        (lambda op, _: op.update(target="x" * 257), "its name: expected 1 to 256 letters, got 257"),
         (lambda op, _: op.update(reference_chain=99), "reference_chain is 99"),
         (lambda op, _: op.update(results=[]), "has no results"),
-        (read_an_input, "it reads tensor 0, expected an arg, a constant or what it computed"),
+        (read_an_input, "it reads: expected an arg, a constant or what it computed, got tensor 0"),
         (call_itself, "a reference has no custom"),
-        (give_an_arg, "the chain has 2 results, expected 1"),
+        (give_an_arg, "the chain's results: expected 1, got 2"),
     ],
 )
 def test_hostile_programs(tmp_path, change, said):
@@ -211,5 +223,8 @@ def test_texts_that_a_compiler_refuses_run_their_reference(tmp_path, monkeypatch
 def test_a_grid_is_checked_when_sizes_are_known():
     clave.register_op(WAVE, clave.Kernel(WAVE_SOURCE, grid=lambda x: x.shape[0] - 5, values=COUNT))
     s = session(wave_program(verify=False))
-    with pytest.raises(clave.Error, match=r"its grid has -2 work-items in dimension 0.*check::wave; node \d+ \(custom"):
+    with pytest.raises(
+        clave.Error,
+        match=r"its grid: .* at most 2\^40 in all, got -2 in dimension 0.*check::wave; node \d+ \(custom",
+    ):
         s(torch.ones(3, 4))

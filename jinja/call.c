@@ -52,7 +52,7 @@ clave_status bound_integer(const bound *b, size_t i, int64_t otherwise, int64_t 
 }
 
 clave_status want_string(value v, const string **out) {
-  if (v.kind != VALUE_STRING) return INVALID("expected a str, not '%s'", value_type(v));
+  if (v.kind != VALUE_STRING) return INVALID("expected a str, got '%s'", value_type(v));
   *out = v.u.text;
   return NULL;
 }

@@ -112,7 +112,7 @@ static clave_status read_input(render *r, const jinja_input *in, value *out) {
                    in->name ? in->name : "arguments"));
   *out = own.root;
   if (!in->name && out->kind != VALUE_DICT)
-    return INVALID("arguments are '%s', expected a JSON object", value_type(*out));
+    return INVALID("arguments: expected a JSON object, got '%s'", value_type(*out));
   return NULL;
 }
 

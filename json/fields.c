@@ -13,7 +13,7 @@ span json_text(const json *string) {
 
 clave_status json_expect(const json *v, json_kind kind) {
   if (json_kind_of(v) == kind) return NULL;
-  return INVALID("%s, expected %s", json_kind_name(json_kind_of(v)), json_kind_name(kind));
+  return INVALID("expected %s, got %s", json_kind_name(kind), json_kind_name(json_kind_of(v)));
 }
 
 clave_status json_index(const json *v, uint32_t max, uint32_t *out) {
@@ -38,7 +38,7 @@ const char *text_or_null(const json *object, const char *key) {
 clave_status field(const json *object, const char *key, json_kind kind, const json **out) {
   TRY(json_expect(object, JSON_OBJECT));
   *out = json_member(object, key);
-  if (!*out) return INVALID("no \"%s\", expected %s", key, json_kind_name(kind));
+  if (!*out) return INVALID("expected %s as \"%s\", got nothing", json_kind_name(kind), key);
   return status_while(json_expect(*out, kind), "\"%s\"", key);
 }
 
@@ -73,7 +73,7 @@ clave_status field_character(const json *object, const char *key, uint32_t *out)
   span s;
   TRY(field_text(object, key, NULL, &s));
   if (s.size == 0 || utf8_read(s.data, out) != s.size) {
-    return INVALID("\"%s\" is \"%.40s\", expected one character", key, s.data);
+    return INVALID("\"%s\": expected one character, got \"%.40s\"", key, s.data);
   }
   return NULL;
 }
@@ -86,7 +86,7 @@ static clave_status no_such_choice(span given, const char *key, const field_choi
   }
   clave_status st = text_status(&names);
   if (!st) {
-    st = UNSUPPORTED("\"%s\" is \"%.60s\", expected %s", key, given.data, names.data);
+    st = UNSUPPORTED("\"%s\": expected %s, got \"%.60s\"", key, names.data, given.data);
   }
   text_free(&names);
   return st;

@@ -187,7 +187,7 @@ static clave_status scan_string(scanner *s) {
     if (!s->plain.data) keep(s, run.data, run.size);
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
-      return syntax_error(s, "control character in a string, expected an escape");
+      return syntax_error(s, "expected an escape in a string, got a control character");
     if (c != '\\') return syntax_error(s, "string is not valid UTF-8");
     s->at++;
     TRY(scan_escape(s));

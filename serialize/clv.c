@@ -89,7 +89,7 @@ static clave_status read_header(const uint8_t *bytes, size_t size, clv_table *t)
                    (unsigned long long)h->file_size);
   }
   if (h->n_sections > LIMIT_SECTIONS)
-    return INVALID("%u sections, expected at most %d", h->n_sections, (int)LIMIT_SECTIONS);
+    return INVALID("expected at most %d sections, got %u", (int)LIMIT_SECTIONS, h->n_sections);
   size_t table_bytes = h->n_sections * sizeof *t->sections;
   if (table_bytes > size - sizeof *h)
     return INVALID("cut off: %u sections in %zu bytes", h->n_sections, size);
@@ -167,8 +167,8 @@ static clave_status bind_entry(program *p, uint32_t i, const clv_constant *e,
                    (unsigned long long)e->size, (unsigned long long)e->offset);
   }
   if (e->offset % constant_alignment(bytes)) {
-    return INVALID("at %llu, expected a multiple of %zu", (unsigned long long)e->offset,
-                   constant_alignment(bytes));
+    return INVALID("offset: expected a multiple of %zu, got %llu", constant_alignment(bytes),
+                   (unsigned long long)e->offset);
   }
   *end = e->offset + e->size;
   return bind_constant(p, i, section + e->offset);

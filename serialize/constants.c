@@ -13,7 +13,7 @@ clave_status alloc_constants(program *p) {
 clave_status bind_constant(program *p, uint32_t i, const void *data) {
   size_t bytes;
   if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
-  if (bytes && !data) return INVALID("its data is NULL, expected %zu bytes", bytes);
+  if (bytes && !data) return INVALID("its data: expected %zu bytes, got NULL", bytes);
   p->constants[i] = bytes ? data : NULL;
   if (bytes == 0 || (uintptr_t)data % dtype_size(p->types[i].type) == 0) return NULL;
   void *copy = mem_pool_alloc(p->pool, bytes, 1);
@@ -139,6 +139,6 @@ clave_status program_check_hashes(const program *p) {
   if (p->unhashed) return NULL;
   TRY(hash_constants(p, &is));
   if (is == p->ir.consts_hash) return forms_check(p);
-  return INVALID("the constants are not those of the program: hash %016llx, expected %016llx",
-                 (unsigned long long)is, (unsigned long long)p->ir.consts_hash);
+  return INVALID("the constants are not those of the program: expected hash %016llx, got %016llx",
+                 (unsigned long long)p->ir.consts_hash, (unsigned long long)is);
 }

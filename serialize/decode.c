@@ -67,7 +67,8 @@ static clave_status decode_string(decoder *d, const decode_node *n, char *to) {
   size_t size;
   TRY(d->source->read_string(d, n, &bytes, &size));
   if (size > LIMIT_STRING)
-    return decode_error(d, "string of %zu bytes, expected at most %d", size, (int)LIMIT_STRING);
+    return decode_error(d, "expected a string of at most %d bytes, got %zu", (int)LIMIT_STRING,
+                        size);
   if (memchr(bytes, 0, size)) return decode_error(d, "string with a NUL character");
   if (!utf8_valid(bytes, size)) return decode_error(d, "string is not valid UTF-8");
   char *copy;
@@ -83,7 +84,7 @@ static clave_status decode_scalar_field(decoder *d, const decode_node *n, const 
   TRY(d->source->read_scalar(d, n, f->kind, f->enum_, &s));
   if ((f->kind == IR_FIELD_TID || f->kind == IR_FIELD_VID) &&
       (s.i < 0 || s.i >= (int64_t)IR_NONE)) {
-    return decode_error(d, "slot %lld, expected 0 to %u", (long long)s.i, IR_NONE - 1);
+    return decode_error(d, "expected slot 0 to %u, got %lld", IR_NONE - 1, (long long)s.i);
   }
   bool real = f->kind == IR_FIELD_F64 || f->kind == IR_FIELD_OPT_F64;
   if (real && isnan(s.f)) s.f = (double)NAN; /* the same in every format: JSON has no payload */
@@ -146,7 +147,7 @@ static clave_status decode_vector(decoder *d, const decode_node *n, const ir_fie
   size_t size = vector_item_size(f);
   TRY(d->source->open_vector(d, n, item.kind, &v.count, &at));
   if (v.count > LIMIT_ITEMS)
-    return decode_error(d, "%u entries, expected at most %d", v.count, (int)LIMIT_ITEMS);
+    return decode_error(d, "expected at most %d entries, got %u", (int)LIMIT_ITEMS, v.count);
   if (v.count == 0) return NULL;
   TRY(alloc_decoded(d, v.count, size, &v.items));
   memcpy(to, &v, sizeof v);

@@ -14,7 +14,7 @@ static clave_status expect_kind(const decoder *d, const decode_node *n, json_kin
   json_kind is = json_kind_of(item_of(n));
   return is == kind
              ? NULL
-             : decode_error(d, "is %s, expected %s", json_kind_name(is), json_kind_name(kind));
+             : decode_error(d, "expected %s, got %s", json_kind_name(kind), json_kind_name(is));
 }
 
 /* Does `key` say `name`, or with of_type the type of the union `name`? */
@@ -70,8 +70,8 @@ static clave_status read_enum(decoder *d, const decode_node *n, const ir_enum *e
     (void)snprintf(digits, sizeof digits, "%lld", (long long)out->i);
     found = enum_by_number(e, out->i);
   } else {
-    return decode_error(d, "is %s, expected a name of %s", json_kind_name(json_kind_of(v)),
-                        e->name);
+    return decode_error(d, "expected a name of %s, got %s", e->name,
+                        json_kind_name(json_kind_of(v)));
   }
   if (!found) return decode_unknown(d, e, what);
   out->i = found->number;
@@ -95,8 +95,8 @@ static clave_status read_int(decoder *d, const decode_node *n, int64_t low, int6
     return decode_error(d, "is not an integer (from 2^53 on it must be a string)");
   }
   if (out->i < low || out->i > high) {
-    return decode_error(d, "%lld is out of range, expected %lld to %lld", (long long)out->i,
-                        (long long)low, (long long)high);
+    return decode_error(d, "expected %lld to %lld, got %lld", (long long)low, (long long)high,
+                        (long long)out->i);
   }
   return NULL;
 }
@@ -158,7 +158,7 @@ static const decode_source json_source = {open_table,  find,        read_scalar,
 
 clave_status decode_json(const char *bytes, size_t size, mem_pool *pool, ir_program *out) {
   if (size > LIMIT_JSON_BYTES)
-    return INVALID("%zu bytes of JSON, expected at most %d", size, (int)LIMIT_JSON_BYTES);
+    return INVALID("expected at most %d bytes of JSON, got %zu", (int)LIMIT_JSON_BYTES, size);
   json *document;
   TRY(json_parse(bytes, size, &document));
   decoder d = {.source = &json_source, .pool = pool};

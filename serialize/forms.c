@@ -108,8 +108,8 @@ static clave_status read_entry(const program *p, const form_entry *e, const uint
     return INVALID("%llu bytes at %llu overlap another or the end of section 'FORM'",
                    (unsigned long long)e->bytes, (unsigned long long)e->offset);
   if (e->offset % FORM_ALIGNMENT)
-    return INVALID("at %llu, expected a multiple of %d", (unsigned long long)e->offset,
-                   (int)FORM_ALIGNMENT);
+    return INVALID("offset: expected a multiple of %d, got %llu", (int)FORM_ALIGNMENT,
+                   (unsigned long long)e->offset);
   *end = e->offset + e->bytes;
   *out = (program_form){
       .constant = e->constant,

@@ -381,12 +381,12 @@ def read_steps(path: Path) -> list[Step]:
     for row in rows[1:]:
         cells = [*row.split("\t"), ""][:8]
         if len(cells) < 8:
-            raise SchemaError(f"{path.name}: {row!r} has {len(cells)} columns, expected 8")
+            raise SchemaError(f"{path.name}: {row!r}: expected 8 columns, got {len(cells)}")
         step = Step(
             int(cells[0]), cells[1], int(cells[2]), cells[3], cells[4], cells[5] == "divides", cells[6], cells[7]
         )
         if step.id != len(steps) or step.name in names or step.id > 255:
-            raise SchemaError(f"{path.name}: step {step.name}: id {step.id}, expected {len(steps)} and a new name")
+            raise SchemaError(f"{path.name}: step {step.name}: expected id {len(steps)} and a new name, got {step.id}")
         if step.result not in RESULTS or not 1 <= step.arity <= 3 or not step.types or set(step.types) - set("fib"):
             raise SchemaError(f"{path.name}: step {step.name}: bad arity, result or types")
         if cells[5] not in ("", "divides"):

@@ -26,11 +26,11 @@ static const struct {
 };
 
 static clave_status stranger_error(const uint8_t *bytes, size_t size) {
-  if (size == 0) return INVALID("is empty, expected a .clv or .json program");
+  if (size == 0) return INVALID("expected a .clv or .json program, got an empty file");
   for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
     size_t at = strangers[i].offset, n = strlen(strangers[i].bytes);
     if (size >= at + n && memcmp(bytes + at, strangers[i].bytes, n) == 0) {
-      return INVALID("is %s, expected a .clv or .json program", strangers[i].what);
+      return INVALID("expected a .clv or .json program, got %s", strangers[i].what);
     }
   }
   return INVALID("is neither a .clv nor a .json program");
@@ -118,8 +118,8 @@ static clave_status open_program(const char *path, program *p) {
   if (!st || !folder_exists(path)) return st;
   status_free(st);
   return INVALID(
-      "%s: is a folder, expected a .clv or .json program; "
-      "python -m clave.llm.export makes one of a Hugging Face model's folder",
+      "%s: expected a .clv or .json program, got a folder; python -m clave.llm.export makes one of "
+      "a Hugging Face model's folder",
       path);
 }
 
@@ -127,7 +127,7 @@ enum { FORM_BYTES_ALIGNMENT = 64 }; /* of what kernels read as vectors */
 
 static clave_status load_bytes(program *p, const void *clv, size_t size) {
   if (!is_clv(clv, size))
-    return first_byte(clv, size) == '{' ? INVALID("is a .json program, expected a .clv")
+    return first_byte(clv, size) == '{' ? INVALID("expected a .clv, got a .json program")
                                         : stranger_error(clv, size);
   TRY(clv_read(p, clv, size));
   if ((uintptr_t)clv % FORM_BYTES_ALIGNMENT) program_drop_forms(p);

@@ -62,7 +62,7 @@ static clave_status read_shape(const json *v, tensor_entry *t) {
   size_t numel = 1;
   for (const json *d = json_first(v); d; d = json_next(d)) {
     if (t->rank == MAX_RANK)
-      return UNSUPPORTED("rank %u, expected at most %d", json_count(v), (int)MAX_RANK);
+      return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(v));
     int64_t *dim = &t->dims[t->rank++];
     if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", t->rank - 1);
   }
@@ -102,7 +102,8 @@ static clave_status bind_data(const reader *r, size_t begin, tensor_entry *t) {
 
 static clave_status copy_name(const reader *r, const char *name, const char **out) {
   size_t n = strlen(name);
-  if (n > LIMIT_NAME) return INVALID("name of %zu bytes, expected at most %d", n, (int)LIMIT_NAME);
+  if (n > LIMIT_NAME)
+    return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME, n);
   *out = mem_pool_strdup(r->pool, name, n);
   return *out ? NULL : status_no_memory();
 }

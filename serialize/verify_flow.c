@@ -85,15 +85,16 @@ static clave_status read_tensor(const checker *k, uint32_t tid) {
   return tensor_error(p, tid, "is read before it is written");
 }
 
+static clave_status slot_error(const ir_program *p, uint32_t tid, const char *expected) {
+  return INVALID("tensor %u ('%.200s'): expected %s slot, got %s slot", tid,
+                 p->tensors.items[tid].name, expected, slot_kind_name(program_slot_kind(p, tid)));
+}
+
 static clave_status write_tensor(checker *k, uint32_t tid) {
   const ir_program *p = &k->p->ir;
   slot_kind kind = program_slot_kind(p, tid);
-  if (kind == SLOT_CONSTANT)
-    return tensor_error(p, tid, "is a constant, expected an output or a temporary to write");
-  if (kind == SLOT_INPUT)
-    return tensor_error(p, tid, "is an input, expected an output or a temporary to write");
-  if (kind == SLOT_STATE)
-    return tensor_error(p, tid, "is a state, expected an output or a temporary to write");
+  if (kind != SLOT_OUTPUT && kind != SLOT_TEMPORARY)
+    return slot_error(p, tid, "output or temporary");
   if (kind == SLOT_OUTPUT && k->depth > 1)
     return tensor_error(p, tid, "is an output, which a body cannot write");
   if (k->tensors[tid].method == k->method) return tensor_error(p, tid, "is written twice");
@@ -146,7 +147,8 @@ static clave_status check_bodies(checker *k, const ir_instruction *ins) {
 
 static clave_status check_instruction(checker *k, const ir_instruction *ins) {
   if (strlen(ins->name) > LIMIT_NAME)
-    return INVALID("a name of %zu bytes, expected at most %d", strlen(ins->name), (int)LIMIT_NAME);
+    return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME,
+                   strlen(ins->name));
   TRY(visit(k, ins, PASS_RANGES));
   TRY(visit(k, ins, PASS_READS));
   TRY(rule_instruction(&k->rules, ins));
@@ -170,7 +172,7 @@ static clave_status bind_args(checker *k, const ir_chain *c) {
   for (uint32_t i = 0; i < c->args.count; i++) {
     uint32_t tid = c->args.items[i];
     if (program_slot_kind(&k->p->ir, tid) != SLOT_TEMPORARY)
-      return tensor_error(&k->p->ir, tid, "is an arg, expected a temporary");
+      return slot_error(&k->p->ir, tid, "temporary");
     TRY(status_while(write_tensor(k, tid), "args[%u]", i));
   }
   return NULL;
@@ -223,10 +225,8 @@ static clave_status check_argument(checker *k, const ir_argument *a, slot_kind k
     return INVALID("expected a tensor or a value, one of both");
   if (a->value != IR_NONE) return check_vid(k, a->value);
   TRY(check_tid(k, a->tensor));
-  if (program_slot_kind(&k->p->ir, a->tensor) != kind) {
-    return INVALID("tensor %u is %s slot, expected %s slot", a->tensor,
-                   slot_kind_name(program_slot_kind(&k->p->ir, a->tensor)), slot_kind_name(kind));
-  }
+  if (program_slot_kind(&k->p->ir, a->tensor) != kind)
+    return slot_error(&k->p->ir, a->tensor, slot_kind_name(kind));
   if (k->taken[a->tensor] == k->method) return tensor_error(&k->p->ir, a->tensor, "stands twice");
   k->taken[a->tensor] = k->method;
   return NULL;

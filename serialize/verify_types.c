@@ -20,8 +20,8 @@ static clave_status check_name(const char *name, const char *what, uint32_t inde
   size_t n = strlen(name);
   if (n == 0) return INVALID("%s %u has no name", what, index);
   return n <= LIMIT_NAME ? NULL
-                         : INVALID("%s %u has a name of %zu bytes, expected at most %d", what,
-                                   index, n, (int)LIMIT_NAME);
+                         : INVALID("%s %u: expected a name of at most %d bytes, got %zu", what,
+                                   index, (int)LIMIT_NAME, n);
 }
 
 clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset,
@@ -77,13 +77,13 @@ static bool all_known(const tensor *t) {
 static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
 
 static clave_status make_groups(const ir_encoding *d, encoding *out) {
-  if (d->bits < 2 || d->bits > 8) return INVALID("codes of %d bits, expected 2 to 8", d->bits);
+  if (d->bits < 2 || d->bits > 8) return INVALID("codes: expected 2 to 8 bits, got %d", d->bits);
   if (d->code != IR_CODE_KIND_INT && d->bits != 8)
-    return INVALID("floats of %d bits, expected 8", d->bits);
+    return INVALID("floats: expected 8 bits, got %d", d->bits);
   if (d->group < 0 || d->group % 16)
-    return INVALID("groups of %d, expected a multiple of 16, or 0 for whole rows", d->group);
+    return INVALID("groups: expected a multiple of 16, or 0 for whole rows, got %d", d->group);
   if (!is_small_float(d->scale))
-    return INVALID("scales are %s, expected F32, F16 or BF16", dtype_name(d->scale));
+    return INVALID("scales: expected F32, F16 or BF16, got %s", dtype_name(d->scale));
   out->kind = ENCODING_GROUPS;
   out->code = (uint8_t)d->code;
   out->bits = (uint8_t)d->bits;
@@ -101,8 +101,8 @@ static clave_status make_blocks(const ir_encoding *d, const tensor *t, encoding 
   tensor rows = *t;
   rows.encoding = *out;
   if (tensor_row(&rows) % size == 0) return NULL;
-  return INVALID("rows of %lld, expected a multiple of %s's %d", (long long)tensor_row(&rows),
-                 d->format, size);
+  return INVALID("rows: expected a multiple of %s's %d, got %lld", d->format, size,
+                 (long long)tensor_row(&rows));
 }
 
 /* t has all but its encoding. */
@@ -114,7 +114,8 @@ static clave_status make_encoding(const ir_encoding *d, tensor *t) {
     return UNSUPPORTED("encoding blocked is not one of this build's");
   if (!all_known(t)) return INVALID("is encoded, so its shape must be of numbers");
   if (!is_small_float(t->type))
-    return INVALID("is encoded and %s, expected F32, F16 or BF16", dtype_name(t->type));
+    return INVALID("dtype: expected F32, F16 or BF16 as it is encoded, got %s",
+                   dtype_name(t->type));
   if (d->axis < 0 || d->axis >= t->rank)
     return INVALID("rows along axis %d of a tensor of rank %d", d->axis, t->rank);
   e.axis = (uint8_t)d->axis;
@@ -125,9 +126,10 @@ static clave_status make_encoding(const ir_encoding *d, tensor *t) {
 
 static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *out) {
   if (strlen(d->name) > LIMIT_NAME)
-    return INVALID("a name of %zu bytes, expected at most %d", strlen(d->name), (int)LIMIT_NAME);
+    return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME,
+                   strlen(d->name));
   if (d->shape.count > MAX_RANK)
-    return INVALID("rank %u, expected at most %d", d->shape.count, (int)MAX_RANK);
+    return INVALID("expected rank 0 to %d, got %u", (int)MAX_RANK, d->shape.count);
   out->type = d->dtype;
   out->rank = (int)d->shape.count;
   for (int i = 0; i < out->rank; i++) TRY(check_dim(p, &d->shape.items[i], &out->dims[i]));
@@ -150,7 +152,7 @@ static clave_status check_state_shape(const ir_program *p, uint32_t tid) {
                      vid, v->name);
     n_open++;
   }
-  if (n_open > 1) return INVALID("%d of its dimensions are values, expected one at most", n_open);
+  if (n_open > 1) return INVALID("its dimensions: expected at most one value, got %d", n_open);
   return program_state_bytes(p, tid, &bytes) ? NULL : INVALID("its size overflows");
 }
 

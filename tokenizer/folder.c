@@ -35,7 +35,7 @@ static clave_status read_token(const json *config, const char *key, const clave_
   if (v && json_kind_of(v) == JSON_OBJECT) v = json_member(v, "content");
   if (!v || json_kind_of(v) == JSON_NULL) return NULL;
   if (json_kind_of(v) != JSON_STRING) {
-    return INVALID("%s is %s, expected a string", key, json_kind_name(json_kind_of(v)));
+    return INVALID("%s: expected a string, got %s", key, json_kind_name(json_kind_of(v)));
   }
   int32_t found = clave_tokenizer_find(t, json_string(v));
   if (found == CLAVE_NO_TOKEN) {

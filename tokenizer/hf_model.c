@@ -71,7 +71,7 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *t) {
   if (!v) return INVALID("no \"vocab\"");
   json_kind kind = json_kind_of(v);
   if (kind != JSON_OBJECT && kind != JSON_ARRAY) {
-    return INVALID("\"vocab\" is %s, expected an object or an array", json_kind_name(kind));
+    return INVALID("\"vocab\": expected an object or an array, got %s", json_kind_name(kind));
   }
   uint32_t n = json_count(v);
   TRY(vocab_create(n < VOCAB_MAX ? n : VOCAB_MAX, &t->vocab));

@@ -76,7 +76,7 @@ static clave_status read_template(const json *v, int depth, post_processor *f) {
     TRY(add_special(tokens, special, n_texts ? f->suffix : f->prefix,
                     n_texts ? &f->n_suffix : &f->n_prefix));
   }
-  return n_texts == 1 ? NULL : UNSUPPORTED("\"single\" holds %zu texts, expected one", n_texts);
+  return n_texts == 1 ? NULL : UNSUPPORTED("\"single\": expected one text, got %zu", n_texts);
 }
 
 static clave_status read_nothing(const json *v, int depth, post_processor *f) {

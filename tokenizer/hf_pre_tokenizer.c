@@ -347,7 +347,7 @@ static clave_status read_fixed_length(const json *v, context c, pre_tokenizer **
   uint32_t length;
   (void)c;
   TRY(field_index(v, "length", VOCAB_MAX, 5, &length));
-  if (length == 0) return INVALID("\"length\" is 0, expected at least 1");
+  if (length == 0) return INVALID("\"length\": expected at least 1, got 0");
   hf_pre_tokenizer *s = new_pre_tokenizer(split_fixed, 0);
   if (!s) return status_no_memory();
   s->length = length;

@@ -19,7 +19,7 @@ static clave_status make_matchers(clave_tokenizer *t) {
 static clave_status read_file(clave_tokenizer *t, span file,
                               const clave_tokenizer_options *options) {
   TRY(mem_pool_create(&t->pool));
-  if (file.size == 0) return INVALID("empty file, expected a tokenizer");
+  if (file.size == 0) return INVALID("expected a tokenizer, got an empty file");
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     if (!formats[i]->recognises(file)) continue;
     TRY(formats[i]->read(t, file, options));

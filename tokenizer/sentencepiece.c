@@ -213,7 +213,7 @@ static clave_status make_model(clave_tokenizer *t, const spm_file *f) {
       t->format = "SentencePiece characters";
       return bpe_create(v, &characters, &t->model);
     default:
-      return UNSUPPORTED("model_type is %d, expected 1 to 4", (int)f->trainer.algorithm);
+      return UNSUPPORTED("model_type: expected 1 to 4, got %d", (int)f->trainer.algorithm);
   }
 }
 

@@ -91,7 +91,7 @@ static clave_status find_scheme(const char *name, const scheme **out) {
     *out = &schemes[i];
     if (strcmp(schemes[i].name, name) == 0) return NULL;
   }
-  return INVALID("no pattern is called \"%.40s\", expected cl100k, gpt2, o200k or llama3", name);
+  return INVALID("pattern: expected cl100k, gpt2, o200k or llama3, got \"%.40s\"", name);
 }
 
 /* ---------------------------------------------------------------- lines */

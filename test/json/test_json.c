@@ -191,15 +191,15 @@ static void test_fields(void **state) {
   assert_int_equal(n, 300);
   expect_good(field_text(v, "name", NULL, &s));
   assert_true(s.size == 1 && *s.data == 'x');
-  expect_error(field_text(v, "absent", NULL, &s), "no \"absent\", expected a string");
+  expect_error(field_text(v, "absent", NULL, &s), "expected a string as \"absent\", got nothing");
   expect_good(field_character(v, "wide", &n));
   assert_int_equal(n, 0xE9);
-  expect_error(field_character(v, "side", &n), "\"side\" is \"right\", expected one character");
+  expect_error(field_character(v, "side", &n), "\"side\": expected one character, got \"right\"");
   expect_good(field_choose(v, "side", choices, 2, -1, &side));
   assert_int_equal(side, 1);
   expect_error(field_choose(v, "name", choices, 2, -1, &side), "expected left or right");
   expect_good(field(v, "list", JSON_ARRAY, &list));
-  expect_error(field(v, "name", JSON_ARRAY, &list), "a string, expected an array; \"name\"");
+  expect_error(field(v, "name", JSON_ARRAY, &list), "expected an array, got a string; \"name\"");
   json_free(v);
 }
 

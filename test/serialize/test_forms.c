@@ -181,7 +181,7 @@ static void damaged_entries(void **state) {
       {AT_DTYPE, 4, DTYPE_COUNT, "dtype 15"},
       {AT_RANK, 4, MAX_RANK + 1, "rank 9"},
       {AT_OFFSET, 8, 4096, "overlap another or the end of section 'FORM'"},
-      {AT_OFFSET, 8, 8193, "at 8193, expected a multiple of 4096"},
+      {AT_OFFSET, 8, 8193, "offset: expected a multiple of 4096, got 8193"},
       {AT_OFFSET, 8, 16384 + 4096, "overlap another or the end"},
       {AT_OFFSET, 8, UINT64_MAX - 4095, "overlap another or the end"},
       {AT_BYTES, 8, 0, "0 bytes at 8192"},

@@ -185,7 +185,7 @@ static void test_hostile_clv(void **state) {
       {SIZE_MAX, 8, 2, 4, "container version 2"},
       {SIZE_MAX, 12, 4, 4, "needs features 0x4"},
       {SIZE_MAX, 16, 1, 8, "its header says 1"},
-      {SIZE_MAX, 24, 65, 4, "65 sections"},
+      {SIZE_MAX, 24, 65, 4, "expected at most 64 sections, got 65"},
       {SIZE_MAX, 24, 0, 4, "section 'PROG' is missing"},
       {SIZE_MAX, 24, 1, 4, "section 'CIDX' is missing"},
       {SIZE_MAX, 24, 2, 4, "section 'CONS' is missing"},
@@ -266,7 +266,7 @@ static void test_foreign_files(void **state) {
     size_t n;
     const char *error;
   } files[] = {
-      {"", 0, "is empty"},
+      {"", 0, "expected a .clv or .json program, got an empty file"},
       {"hello", 5, "neither a .clv nor a .json"},
       {"PK\x03\x04....", 8, "a zip archive"},
       {"GGUF....", 8, "a GGUF model; python -m clave from-gguf makes"},
@@ -284,7 +284,8 @@ static void test_foreign_files(void **state) {
     assert_null(p);
   }
   expect_error(program_load("/nonexistent/m.clv", NULL, &p), "/nonexistent/m.clv: no such file");
-  expect_error(program_load(sample_folder, NULL, &p), "is a folder, expected a .clv");
+  expect_error(program_load(sample_folder, NULL, &p),
+               "expected a .clv or .json program, got a folder");
 }
 
 static void test_constants_of_json(void **state) {

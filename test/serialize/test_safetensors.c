@@ -132,7 +132,7 @@ static const struct {
      "data_offsets are not [begin, end]"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "is no size"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
-     "rank 9"},
+     "expected rank 0 to 8, got 9"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]"
      "}}",
      4, "overflows"},

@@ -201,7 +201,7 @@ static void test_wrong_pieces(void **state) {
   expect_message(&f, "byte fallback without a piece <0x00>; SentencePiece model");
   put_piece(&f, "a", 0, SPM_UNKNOWN);
   put_trainer(&f, 9, false);
-  expect_message(&f, "model_type is 9, expected 1 to 4; SentencePiece model");
+  expect_message(&f, "model_type: expected 1 to 4, got 9; SentencePiece model");
 }
 
 static void test_wrong_fields(void **state) {

@@ -33,7 +33,8 @@ WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes
 STD = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -ffunction-sections -fdata-sections
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
-LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+# -pthread, and not -lpthread: on riscv64 it also links libatomic, which has the exchanges of single bytes.
+LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -pthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
 ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl compile api tokenizer jinja llm
@@ -131,7 +132,7 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 	$(CC) -shared $(SANFLAGS) -Wl,-z,nodelete $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.$(ABI) -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.$(ABI)
 $(BUILD)/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/libclave.so
-	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -lpthread -lm
+	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave_delegate.so -Wl,-rpath,'$$ORIGIN' -o $@ $(DELEGATE_OBJ) $(LDFLAGS) -L$(BUILD) -lclave -pthread -lm
 # ClaveBackend for ExecuTorch, against the headers and the library of its Python package; beside libclave_delegate.so, which it calls.
 EXECUTORCH ?= $(firstword $(wildcard .venv-executorch/lib/python*/site-packages/executorch))
 EXECUTORCH_VERSION = $(patsubst executorch-%.dist-info,%,$(notdir $(wildcard $(addsuffix -*.dist-info,$(EXECUTORCH)))))
@@ -154,16 +155,16 @@ $(BUILD)/share/made: cli/pages.py $(BUILD)/clave
 	@touch $@
 
 # What the Python wheel carries: a library and a tool that need libc and libm alone. Their own libraries are linked statically.
-STATIC = -Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic -lpthread -ldl -lm
+STATIC = -Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic -pthread -ldl -lm
 EDIT_LIBS = edit bsd md tinfo
 STATIC_EDIT := $(if $(EDIT),$(if $(strip $(foreach l,$(EDIT_LIBS),$(if $(wildcard /usr/lib/*/lib$l.a),,$l))),$(EDIT),-Wl$(comma)-Bstatic $(EDIT_LIBS:%=-l%) -Wl$(comma)-Bdynamic))
 $(BUILD)/wheel/libclave.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,--exclude-libs,ALL -o $@ $^ $(LDFLAGS) $(STATIC)
 $(BUILD)/wheel/clave: $(CLI_OBJ) $(BUILD)/wheel/libclave.so
-	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -lpthread -ldl -lm
+	$(CC) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) $(STATIC_EDIT) -pthread -ldl -lm
 $(BUILD)/wheel/libclave_delegate.so: $(DELEGATE_OBJ) $(BUILD)/wheel/libclave.so
-	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -lpthread -lm
+	$(CC) -shared -s -Wl,-z,defs -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LDFLAGS) -pthread -lm
 # What `clave compile` links with: without debugging information, and with the libraries that language models need.
 $(BUILD)/wheel/%.a: $(BUILD)/%.a
 	@mkdir -p $(@D)
@@ -186,7 +187,7 @@ $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
 $(BUILD)/obj/test/delegate/release_1/%.o: EXTRA = -Itest/delegate/release_1
 $(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/obj/test/delegate/release_1/host.o
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka -lpthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+	$(CC) $(SANFLAGS) -o $@ $^ $(LDFLAGS) -lcmocka -pthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 $(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these first, wherever clang-format sorts it.
 $(BUILD)/obj/test/%.o: EXTRA = $(if $(SAN),-O0) -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h

@@ -51,8 +51,8 @@ static const char *const compile_flags[] = {"-std=c11",
                                             "-ffunction-sections",
                                             "-fdata-sections",
                                             "-iquote."};
-static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed",
-                                                 "-lpthread", "-ldl", "-lm"};
+static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed", "-pthread",
+                                                 "-ldl", "-lm"};
 
 static void copy_flags(const char *const *from, size_t n, const char **to) {
   for (size_t i = 0; i < n; i++) to[i] = from[i];

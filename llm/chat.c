@@ -157,7 +157,7 @@ clave_status chat_find_end(const clave_llm *l, int32_t *out) {
 /* Bytes of what is written like a special token at s: <|name|> or <name_of_turn>. */
 static size_t token_like(const char *s, size_t size) {
   size_t n = 1;
-  while (n < size && n < 64 && s[n] > ' ' && s[n] != '<' && s[n] != '>') n++;
+  while (n < size && n < 64 && (unsigned char)s[n] > ' ' && s[n] != '<' && s[n] != '>') n++;
   if (*s != '<' || n >= size || s[n] != '>' || n < 4) return 0;
   bool bars = s[1] == '|' && s[n - 1] == '|', turn = memmem(s, n, "_of_", 4) != NULL;
   return bars || turn ? n + 1 : 0;

@@ -95,7 +95,7 @@ static void test_threads_do_not_inherit(void **state) {
 
 static void test_environment_is_restored(void **state) {
   (void)state;
-  (void)feenableexcept(FE_DIVBYZERO);
+  const int trapped = feenableexcept(FE_DIVBYZERO) < 0 ? 0 : FE_DIVBYZERO; /* ARM may not trap */
   (void)fesetround(FE_DOWNWARD);
   {
     OWN_FLOAT_ENV;
@@ -104,7 +104,7 @@ static void test_environment_is_restored(void **state) {
     zero = 1 / zero; /* no trap */
   }
   assert_int_equal(fegetround(), FE_DOWNWARD);
-  assert_int_equal(fegetexcept(), FE_DIVBYZERO);
+  assert_int_equal(fegetexcept(), trapped);
   (void)fesetenv(FE_DFL_ENV);
 }
 
@@ -119,8 +119,8 @@ static void test_ascii(void **state) {
     assert_int_equal(is_ascii_upper(c), upper);
     assert_int_equal(is_ascii_letter(c), upper || lower);
     assert_int_equal(is_ascii_digit(c), i >= '0' && i <= '9');
-    assert_int_equal(ascii_lower(c), upper ? i + 32 : i);
-    assert_int_equal(ascii_upper(c), lower ? i - 32 : i);
+    assert_int_equal(ascii_lower(c), (char)(upper ? i + 32 : i));
+    assert_int_equal(ascii_upper(c), (char)(lower ? i - 32 : i));
   }
 }
 

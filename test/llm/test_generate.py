@@ -321,6 +321,17 @@ def test_chat_templates_by_name(clave):
     refused(clave(*args, "vicuna"), 1, "chat template 'vicuna' is not known; known: llama3.1, llama3, chatml, gemma")
 
 
+def test_tokens_that_only_the_template_has(clave, folder):
+    """They are named, letters beyond ASCII included, whether or not the processor's char has a sign."""
+    import clave as package
+
+    program = package.load(folder / "m.clv")
+    program.metadata = {"llm": {"chat_template": "<|kullanıcı|>{{ messages[0].content }}<|end of it|><|end|>"}}
+    program.save(folder / "unknown.clv")
+    note = "the chat template writes <|kullanıcı|>, <|end|>, which the tokenizer does not know as tokens"
+    assert note in clave("unknown.clv", "--chat", "-p", "a", "-n", 1).stderr.decode()
+
+
 def test_chats_without_a_template(clave, build, folder):
     """The error comes before the first message is asked for."""
     import clave as package

@@ -4,20 +4,22 @@
 
 #include "api/internal.h"
 #include "base/float_env.h"
+#include "base/process.h"
 #include "clave_files.h"
 
-static char *copy_string(const char *s) {
-  size_t n = strlen(s) + 1;
-  char *r = malloc(n);
-  if (r) memcpy(r, s, n);
-  return r;
+/* From the root on, as the process may move to another folder; where its own is gone, as given. */
+static clave_status keep_path(const char *given, char **out) {
+  clave_status st = path_absolute(given, out);
+  if (status_code_of(st) != STATUS_IO) return st;
+  status_free(st);
+  return (*out = strdup(given)) ? NULL : status_no_memory();
 }
 
 clave_status cache_folder(const char *given, char **out) {
   *out = NULL;
   const char *named = given && *given ? given : getenv("CLAVE_CACHE_DIR");
   if (named && strcmp(named, "off") == 0) return NULL;
-  if (named && *named) return (*out = copy_string(named)) ? NULL : status_no_memory();
+  if (named && *named) return keep_path(named, out);
   const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (xdg && *xdg == '/') return (*out = path_join(xdg, "clave")) ? NULL : status_no_memory();
   if (home && *home == '/')

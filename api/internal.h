@@ -91,8 +91,8 @@ clave_status read_session_options(const clave_session_options *given,
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;
 
-/* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is
- * NULL for none. */
+/* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache. *out (owned) is
+ * NULL for none, else an absolute path, unless the working folder is gone. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
 
 /* ---- tune.c ---- */

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -75,16 +76,21 @@ unsigned process_generation(void) {
 
 /* ---------------------------------------------------------------- the helper */
 
-/* The file that this function lies in, links resolved. Of a program the loader knows only what it
- * was called by. */
-static char *own_file(void) {
+/* The file that this library, or the program that holds it, was loaded from; links resolved; "":
+ * unknown. */
+static char own_file[PATH_MAX];
+
+/* When it is loaded: the loader knows a library by the path that it was opened by, which may be
+ * relative to a folder that the process leaves. Of a program it knows only what it was called by.
+ */
+__attribute__((constructor)) static void find_own_file(void) {
   Dl_info own, program;
   void *here, *headers = (void *)(uintptr_t)getauxval(AT_PHDR);
-  char *(*function)(void) = own_file;
+  void (*function)(void) = find_own_file;
   memcpy(&here, &function, sizeof here);
-  if (!dladdr(here, &own) || !own.dli_fname) return NULL;
+  if (!dladdr(here, &own) || !own.dli_fname) return;
   bool is_program = dladdr(headers, &program) && program.dli_fbase == own.dli_fbase;
-  return realpath(is_program ? "/proc/self/exe" : own.dli_fname, NULL);
+  if (!realpath(is_program ? "/proc/self/exe" : own.dli_fname, own_file)) *own_file = 0;
 }
 
 static bool is_file(const char *path, bool runs) {
@@ -102,11 +108,10 @@ static char *file_in(const char *folder, size_t n, const char *name, bool runs) 
 }
 
 char *find_own(const char *const *names, size_t n, bool runs) {
-  char *file = own_file(), *found = NULL;
-  const char *slash = file ? strrchr(file, '/') : NULL;
+  const char *slash = strrchr(own_file, '/');
+  char *found = NULL;
   for (size_t i = 0; slash && !found && i < n; i++)
-    found = file_in(file, (size_t)(slash - file), names[i], runs);
-  free(file);
+    found = file_in(own_file, (size_t)(slash - own_file), names[i], runs);
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/opencl/gemm.h"
 #include "backend/opencl/narrow.h"
 #include "base/hash.h"
+#include "base/process.h"
 #include "ops/custom.h"
 #include "ops/epilogue.h"
 #include "ops/upsample.h"
@@ -142,16 +143,11 @@ static clave_status find_platform_key(cl_device *d) {
   return st;
 }
 
-static clave_status copy_text(const char *s, char **out) {
-  *out = s ? strdup(s) : NULL;
-  return s && !*out ? status_no_memory() : NULL;
-}
-
 /* A cache that cannot be used costs time, never a run. */
 static clave_status open_cache(cl_device *d, const char *folder) {
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
-  if (!st) return copy_text(folder, &d->cache_dir);
+  if (!st) return (d->cache_dir = strdup(folder)) ? NULL : status_no_memory();
   device_note(d, "kernel binaries are not kept: %s", status_message(st));
   status_free(st);
   return NULL;
@@ -183,7 +179,7 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   if (!o) return NULL;
   d->message = o->message;
   d->message_ctx = o->message_ctx;
-  TRY(copy_text(o->kernel_dir, &d->kernel_dir));
+  if (o->kernel_dir) TRY(path_absolute(o->kernel_dir, &d->kernel_dir));
   TRY(binaries_take(d, o));
   return open_cache(d, o->cache_dir);
 }

@@ -360,9 +360,8 @@ static bool reads_from(const steps_text *p, int first) {
 
 static void write_loads(const steps_text *p, text *t, int first) {
   char at[64], pointer[16];
-  const char *real = compute_type(compute_dtype(input_dtype(p, 0)));
   if (reads_from(p, first))
-    text_printf(t, "  const %s v0 = from[j];\n", real);
+    text_printf(t, "  const %s v0 = from[j];\n", compute_type(compute_dtype(input_dtype(p, 0))));
   else if (first > 0)
     steps_write_load(p, t, 0, "y", "j");
   for (int i = first; i < p->f.n_inputs; i++) {

@@ -43,6 +43,7 @@ def cases():
     yield from shape_cases()
     yield from hidden_cases()
     yield from cached_cases()
+    yield from unwritten_cases()
     yield from ring_cases()
     yield from block_cases()
 
@@ -153,15 +154,17 @@ def by_hand(q, k, v):
 
 
 class Cached(torch.nn.Module):
-    """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them, at position ()."""
+    """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them, at position (). unwritten:
+    the value of rows that are not written yet, in int8 caches of their scales."""
 
-    def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, **kwargs):
+    def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, unwritten=0.0, **kwargs):
         super().__init__()
         self.kwargs = kwargs
-        self.register_buffer("keys", torch.zeros(batch, kv, rows, dim, dtype=dtype))
-        self.register_buffer("values", torch.zeros(batch, kv, rows, v_dim or dim, dtype=dtype))
+        codes = 99 if dtype is I8 else unwritten
+        self.register_buffer("keys", torch.full((batch, kv, rows, dim), codes, dtype=dtype))
+        self.register_buffer("values", torch.full((batch, kv, rows, v_dim or dim), codes, dtype=dtype))
         for name in ("key_scale", "value_scale"):
-            self.register_buffer(name, torch.zeros(batch, kv, rows) if dtype is I8 else None)
+            self.register_buffer(name, torch.full((batch, kv, rows), unwritten) if dtype is I8 else None)
 
     def forward(self, q, k, v, position):
         scales = (self.key_scale, self.value_scale)
@@ -239,6 +242,16 @@ def cached_cases():
     bad = [new(1, -1), new(1, 0)]
     negative = "positions [-1, 0) do not fit"
     yield Case("cached_error_ring", Cached(window=5), bad[0], other=bad[1], error=negative, state=True, rtol=2e-5)
+
+
+def unwritten_cases():
+    """Rows that are not written yet are NaN: no kernel reads them, not even to multiply them by 0."""
+    for cache in (F32, F16, BF16, I8):
+        how = {"cache": cache, "unwritten": math.nan}
+        yield cached(f"unwritten_{name_of(cache)}", (5, 0), (1, 5), **how)
+        yield cached(f"unwritten_split_{name_of(cache)}", (600, 0), (1, 600), rows=700, heads=2, kv=1, dim=16, **how)
+        yield cached(f"unwritten_blocks_{name_of(cache)}", (70, 0), (17, 70), rows=120, dim=100, heads=6, **how)
+        yield cached(f"unwritten_ring_{name_of(cache)}", (7, 0), (3, 7), rows=40, window=33, heads=8, kv=1, **how)
 
 
 def ring_cases():

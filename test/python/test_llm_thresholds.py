@@ -89,9 +89,10 @@ def ids_of(length):
 @torch.no_grad()
 def own_logits(model, length):
     """The logits of the last tokens of a prompt that runs at once, and of N_NEW tokens, one by one, with transformers'
-    own cache: its `generate` after a prompt, for tokens that are given."""
+    own cache: its `generate` after a prompt, for tokens that are given. Models whose state transformers does not take
+    again (RWKV), or whose time steps it does not limit for a single token (Mamba 2), run over the whole text."""
     ids = ids_of(length + N_NEW)
-    if type(model).__name__ == "RwkvForCausalLM":
+    if any(hasattr(m, "time_step_limit") or m._get_name() == "RwkvForCausalLM" for m in model.modules()):
         return model(input_ids=ids).logits[0, length - 1 :]
     out = model(input_ids=ids[:, :length], use_cache=True)
     kept = "past_key_values" if getattr(out, "past_key_values", None) is not None else "cache_params"

@@ -105,7 +105,10 @@ class General:
     def __init__(self, implementation: str, way: Way) -> None:
         self.implementation, self.way = implementation, way
         self.name = f"cache ({implementation} attention)"
-        # What a comparison has in rows that are not written: attention with a mask multiplies them by 0.
+        # The value of rows that are not written yet when a way is compared with the model. NaN shows every use of them,
+        # but a mask does not remove them: eager attention adds it to their scores and multiplies their values by 0,
+        # which both stay NaN. With NaN no masked way passes, for any model. A number that large changes the logits of
+        # every model that counts or chooses such rows.
         self.unwritten = math.nan if way.length == "size" else 1000.0
 
     def prepare(self, model: Any) -> None:

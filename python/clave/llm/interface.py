@@ -46,7 +46,7 @@ class Interface:
     are recurrent go on from states of their own."""
 
     name = "attention interface"
-    unwritten = math.nan  # what a comparison has in rows that are not written
+    unwritten = math.nan  # the value of rows that are not written yet, when logits are compared: no use of them passes
 
     def __init__(self, model: Any) -> None:
         AttentionInterface.register(NAME, _attend)

@@ -18,7 +18,6 @@ struct file_guard {
 
 /* The handler reads these alone. It takes no lock and allocates nothing. */
 static file_guard guards[MOST_GUARDS];
-static atomic_uint cuts;
 static uintptr_t page;
 
 /* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
@@ -81,7 +80,6 @@ static bool put_zeros(file_guard *g, uintptr_t at) {
       mmap((void *)first, end - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (made == MAP_FAILED) return false;
   atomic_store(&g->is_cut, true);
-  atomic_fetch_add(&cuts, 1);
   return true;
 }
 
@@ -196,4 +194,7 @@ void file_guard_renew(void) {
 
 bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }
 bool file_guard_covers(const void *at) { return find((uintptr_t)at) != NULL; }
-unsigned file_guard_cuts(void) { return atomic_load(&cuts); }
+bool file_guard_is_cut_at(const void *at) {
+  const file_guard *g = find((uintptr_t)at);
+  return g && file_guard_is_cut(g);
+}

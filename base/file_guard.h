@@ -20,6 +20,7 @@ bool file_guard_is_cut(const file_guard *g);
  */
 void file_guard_renew(void);
 bool file_guard_covers(const void *at); /* the byte is in a guarded mapping */
-unsigned file_guard_cuts(void);         /* how often zeros replaced pages in this process */
+/* True if zeros have replaced some pages of the guarded mapping that the byte is in. */
+bool file_guard_is_cut_at(const void *at);
 
 #endif

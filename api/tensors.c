@@ -30,6 +30,8 @@ void clave_tensors_destroy(clave_tensors *t) {
   free(t);
 }
 
+clave_status clave_tensors_check(const clave_tensors *t) { return tensor_file_check(t->file); }
+
 uint32_t clave_tensors_count(const clave_tensors *t) { return t->file->count; }
 
 static void entry_to_public(const tensor_entry *e, clave_tensor *out) {

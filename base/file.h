@@ -36,6 +36,7 @@ void file_map_release(const file_map *m, size_t offset,
  * written directly. */
 typedef struct file_writer file_writer;
 clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
+/* If the bytes are in a file_map whose file was cut short, a later commit fails. */
 clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STATUS_CHECK;
 clave_status file_writer_pad(file_writer *w,
                              size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */

@@ -14,11 +14,11 @@ struct file_guard {
   atomic_uintptr_t start; /* 0: free */
   atomic_size_t size;
   atomic_bool is_cut;
+  volatile bool *_Atomic told; /* set with it; NULL: none. Borrowed, outlives the guard. */
 };
 
 /* The handler reads these alone. It takes no lock and allocates nothing. */
 static file_guard guards[MOST_GUARDS];
-static atomic_uint cuts;
 static uintptr_t page;
 
 /* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
@@ -74,14 +74,15 @@ static file_guard *find(uintptr_t at) {
 }
 
 /* Maps zeros from the page of the fault to the end of the mapping, since a file is cut at its end.
- */
+ * They can be written to, as a host's own mapping may be. */
 static bool put_zeros(file_guard *g, uintptr_t at) {
   const uintptr_t first = at - at % page, end = atomic_load(&g->start) + atomic_load(&g->size);
-  const void *made =
-      mmap((void *)first, end - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (made == MAP_FAILED) return false;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  if (mmap((void *)first, end - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+    return false;
   atomic_store(&g->is_cut, true);
-  atomic_fetch_add(&cuts, 1);
+  volatile bool *told = atomic_load(&g->told);
+  if (told) *told = true;
   return true;
 }
 
@@ -172,6 +173,7 @@ file_guard *file_guard_add(const void *start, size_t size) {
     n_guards++;
     atomic_store(&g->size, (size + page - 1) / page * page);
     atomic_store(&g->is_cut, false);
+    atomic_store(&g->told, NULL);
     atomic_store(&g->start, (uintptr_t)start);
   } else {
     g = NULL;
@@ -194,6 +196,10 @@ void file_guard_renew(void) {
   give_lock();
 }
 
+void file_guard_tell(file_guard *g, volatile bool *is_cut) { atomic_store(&g->told, is_cut); }
 bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }
 bool file_guard_covers(const void *at) { return find((uintptr_t)at) != NULL; }
-unsigned file_guard_cuts(void) { return atomic_load(&cuts); }
+bool file_guard_is_cut_at(const void *at) {
+  const file_guard *g = find((uintptr_t)at);
+  return g && file_guard_is_cut(g);
+}

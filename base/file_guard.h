@@ -14,12 +14,15 @@ typedef struct file_guard file_guard;
 file_guard *file_guard_add(const void *start, size_t size);
 /* Called before the memory is unmapped; accepts NULL. The last guard restores SIGBUS's action. */
 void file_guard_remove(file_guard *g);
+/* Has *is_cut set when zeros replace pages. It outlives the guard. */
+void file_guard_tell(file_guard *g, volatile bool *is_cut);
 /* True if zeros have replaced some of its pages. */
 bool file_guard_is_cut(const file_guard *g);
 /* Installs the handler again if the process has set another since, which still gets other faults.
  */
 void file_guard_renew(void);
 bool file_guard_covers(const void *at); /* the byte is in a guarded mapping */
-unsigned file_guard_cuts(void);         /* how often zeros replaced pages in this process */
+/* True if zeros have replaced some pages of the guarded mapping that the byte is in. */
+bool file_guard_is_cut_at(const void *at);
 
 #endif

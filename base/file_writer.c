@@ -23,7 +23,7 @@ struct file_writer {
   int fd;      /* -1 when closed */
   size_t size; /* appended */
   size_t buffered;
-  unsigned cuts;                /* file_guard_cuts() when it was made */
+  bool is_cut;                  /* zeros may have been appended from a file that was cut short */
   char path[LONGEST];           /* where it will be (links resolved) */
   size_t name;                  /* where its last part begins */
   int folder;                   /* descriptor of its folder; -1: written directly */
@@ -101,7 +101,6 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   file_writer *w = room_take(sizeof *w);
   if (!w) return status_no_memory();
   w->fd = w->folder = -1;
-  w->cuts = file_guard_cuts();
   clave_status st = open_writer(w, path);
   if (st) {
     file_writer_destroy(w);
@@ -145,11 +144,16 @@ clave_status file_writer_flush(file_writer *w) {
 }
 
 clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
+  if (n == 0) return NULL;
   w->size += n;
   if (n > WRITE_BUFFER - w->buffered) TRY(file_writer_flush(w));
-  if (n > WRITE_BUFFER) return write_all(w, bytes, n);
-  if (n > 0) memcpy(w->buffer + w->buffered, bytes, n);
-  w->buffered += n;
+  if (n > WRITE_BUFFER) {
+    TRY(write_all(w, bytes, n));
+  } else {
+    memcpy(w->buffer + w->buffered, bytes, n);
+    w->buffered += n;
+  }
+  if (file_guard_is_cut_at(bytes)) w->is_cut = true;
   return NULL;
 }
 
@@ -169,7 +173,7 @@ bool file_writer_replaces(const file_writer *w) { return w->temporary[0] != '\0'
 
 clave_status file_writer_commit(file_writer *w) {
   TRY(file_writer_flush(w));
-  if (file_guard_cuts() != w->cuts)
+  if (w->is_cut)
     return status_new(STATUS_IO, "%s: a file that is read for it was cut short meanwhile", w->path);
   int fd = w->fd;
   w->fd = -1;

@@ -137,6 +137,16 @@ static bool names_are_own(const input_set *s, const char *const *others) {
   return true;
 }
 
+/* Copies a tensor of a mapped file, which may be cut short before the run reads it. */
+static int copy_value(const clave_tensor *value, npy_file *out) {
+  const size_t bytes = (size_t)count_elements(value) * clave_dtype_size(value->dtype);
+  *out = (npy_file){.tensor = *value, .data = malloc(bytes ? bytes : 1)};
+  if (!out->data) return fail_memory();
+  if (bytes) memcpy(out->data, value->data, bytes);
+  out->tensor.data = out->data;
+  return EXIT_GOOD;
+}
+
 static int take_from_file(input_set *s, const char *path, uint32_t index, bool own,
                           const char *const *others) {
   const char *name;
@@ -148,7 +158,8 @@ static int take_from_file(input_set *s, const char *path, uint32_t index, bool o
   if (!in) return is_other(name, others) ? EXIT_GOOD : refuse_name(s, path, name, length);
   if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
   in->source = name;
-  return take_tensor(in, path, &value);
+  TRY_EXIT(copy_value(&value, &in->file));
+  return take_tensor(in, path, &in->file.tensor);
 }
 
 int read_input_file(input_set *s, const char *path, const char *const *others) {
@@ -157,6 +168,7 @@ int read_input_file(input_set *s, const char *path, const char *const *others) {
   for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
     TRY_EXIT(take_from_file(s, path, i, own, others));
   }
+  TRY_STATUS(clave_tensors_check(s->file));
   return EXIT_GOOD;
 }
 
@@ -180,6 +192,7 @@ static int take_from_line(input_set *s, const char *item) {
   if (!in) in = find_by_position(s, item, length);
   if (!in) return refuse_name(s, "--input", item, length);
   if (in->on_line) return fail("--input %s is given twice", in->info.name);
+  free_npy(&in->file);
   in->on_line = true;
   in->source = in->info.name;
   if ((in->info.is_scalar || in->info.rank == 0) && !path_has_ending(item, ".npy"))

@@ -9,7 +9,7 @@
 typedef struct input {
   clave_tensor_info info;
   clave_tensor value; /* data: NULL while not given */
-  npy_file file;      /* of --input; owned */
+  npy_file file;      /* the value, copied from where it was given; owned */
   uint64_t scalar;    /* storage of a scalar's value */
   const char *source; /* name it was given by in its source; NULL: not given */
   bool on_line;       /* given on the command line, which wins over a file */

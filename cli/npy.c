@@ -23,7 +23,9 @@ int read_npy(const char *path, npy_file *out) {
   *out = (npy_file){0};
   clave_status st = file_map_open(path, &m);
   if (!st) st = npy_read(path, m.data, m.size, &a);
-  int result = st ? fail_status(st) : take_array(&a, out);
+  int result = st ? EXIT_GOOD : take_array(&a, out);
+  st = status_first(file_map_check(&m, path, NULL), st);
+  if (st) result = fail_status(st);
   file_map_close(&m);
   if (result) free_npy(out);
   return result;

@@ -256,7 +256,9 @@ int compare_reference(verification *v) {
   }
   if (!n_outputs) return fail("the reference has none of the outputs (output_0...)");
   TRY_EXIT(run_plain(v, s));
-  return end_stage(s);
+  TRY_EXIT(end_stage(s));
+  TRY_STATUS(clave_tensors_check(v->inputs.file));
+  return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- the end */

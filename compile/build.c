@@ -363,7 +363,8 @@ static clave_status build_in(form *f, const char *folder, const char *path) {
   project k;
   file_writer *sbom = NULL;
   TRY(write_form(f, folder, &k));
-  clave_status st = build_project(&k, f, &sbom);
+  clave_status st = program_check_files(f->p);
+  if (!st) st = build_project(&k, f, &sbom);
   if (!st) st = move_made(f->o, folder, path);
   if (!st && sbom) {
     st = file_writer_commit(sbom);
@@ -408,6 +409,7 @@ static clave_status write_to(form *f, const char *folder) {
   TRY(make_folders(folder, FOLDERS_SHARED));
   TRY(check_empty(folder));
   clave_status st = write_form(f, folder, &k);
+  if (!st) st = program_check_files(f->p);
   if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL, &sbom);
   if (!st && sbom) st = file_writer_commit(sbom);
   file_writer_destroy(sbom);

@@ -27,6 +27,9 @@ CLAVE_API void clave_tensors_get(const clave_tensors *tensors, uint32_t index, c
                                  clave_tensor *out);
 CLAVE_API bool clave_tensors_find(const clave_tensors *tensors, const char *name,
                                   clave_tensor *out);
+/* CLAVE_IO if the file was cut short since it was loaded, and zeros may stand in place of tensors'
+ * data. Called after the data was used. */
+CLAVE_API clave_status clave_tensors_check(const clave_tensors *tensors) CLAVE_CHECK;
 CLAVE_API void clave_tensors_destroy(clave_tensors *tensors);
 /* metadata: n_metadata pairs key, value. Whole or not at all. */
 CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *names,

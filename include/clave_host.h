@@ -9,8 +9,9 @@
  * sessions and their runs, clave_program_save, ...) then fails with CLAVE_IO and the file's name,
  * and so do later calls. All other faults go to the handler that the process had, or set since,
  * which may call the library's. Each run installs the handler again; the last mapping restores the
- * process's. Threads must not block the signal. A host that reads constants or tensors itself
- * (clave_program_constant, clave_tensors_get) checks them by clave_program_check_hashes. */
+ * process's. Threads must not block the signal. A host that reads constants itself
+ * (clave_program_constant) checks them by clave_program_check_hashes, tensors (clave_tensors_get)
+ * by clave_tensors_check. What a host maps itself is guarded likewise by clave_guard_create. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -34,6 +35,16 @@ CLAVE_API clave_status clave_program_create_by_name(const void *flatbuffer, size
  * packed copies of some and reads others in place, so it would mix old and new ones. Constants in
  * files are not copied. Called before any session is created. */
 CLAVE_API clave_status clave_program_own_constants(clave_program *program) CLAVE_CHECK;
+
+/* Guards a private mapping of a file that the host made itself, from which a program may borrow its
+ * constants. Where the file is cut short, reads find zeros in place of the missing bytes, and
+ * *is_cut is set: what was read since the last look may be wrong. pages: whole pages, from where
+ * the mapping begins; size: its bytes, not 0. At most 256 mappings are guarded, those of the
+ * library too; one more is CLAVE_NO_MEMORY. is_cut outlives the guard. */
+typedef struct clave_guard clave_guard;
+CLAVE_API clave_status clave_guard_create(const void *pages, size_t size, volatile bool *is_cut,
+                                          clave_guard **out) CLAVE_CHECK;
+CLAVE_API void clave_guard_destroy(clave_guard *guard); /* before the memory is unmapped */
 
 typedef enum clave_timing_kind {
   CLAVE_TIMING_NODE = 0,

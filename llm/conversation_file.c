@@ -409,7 +409,11 @@ clave_status clave_llm_restore(clave_llm_conversation *v, const char *path) {
   OWN_FLOAT_ENV;
   clave_tensors *file;
   TRY(clave_tensors_load(path, &file));
-  clave_status st = restore_from(v, file);
+  clave_status st = status_while(restore_from(v, file), "%s", path);
+  clave_status cut = clave_tensors_check(file);
   clave_tensors_destroy(file);
-  return status_while(st, "%s", path);
+  if (!cut) return st;
+  if (!st) st = clave_llm_reset(v); /* it may have taken zeros */
+  clave_status_free(st);
+  return cut;
 }

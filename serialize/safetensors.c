@@ -17,6 +17,7 @@ enum { LENGTH_BYTES = 8 };
 
 struct tensor_file_owned {
   file_map map;
+  char *path; /* in the pool; NULL: of bytes in memory */
   mem_pool *pool;
   const tensor_entry **by_name; /* sorted */
 };
@@ -262,9 +263,15 @@ clave_status tensor_file_open(const char *path, tensor_file **out) {
   tensor_file *f;
   *out = NULL;
   TRY(create_file(&f));
-  clave_status st = file_map_open(path, &f->owned->map);
-  if (!st) st = status_while(read_file(f->owned->map.data, f->owned->map.size, f), "%s", path);
-  return finish_file(st, f, out);
+  struct tensor_file_owned *o = f->owned;
+  o->path = mem_pool_strdup(o->pool, path, strlen(path));
+  clave_status st = o->path ? file_map_open(path, &o->map) : status_no_memory();
+  if (!st) st = status_while(read_file(o->map.data, o->map.size, f), "%s", path);
+  return finish_file(status_first(tensor_file_check(f), st), f, out);
+}
+
+clave_status tensor_file_check(const tensor_file *f) {
+  return file_map_check(&f->owned->map, f->owned->path, NULL);
 }
 
 void tensor_file_destroy(tensor_file *f) {

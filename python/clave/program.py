@@ -248,8 +248,9 @@ class Program:
     def check_unchanged(self) -> None:
         """Error if a weight that the program shares with a module was changed after the export (docs/export.md says
         what is noticed), or if what `must_hold` does not hold."""
-        for check in (*self._holds, *(t.check for t in self._taken)):
-            check()
+        self.check_held()
+        for taken in self._taken:
+            taken.check()
 
     def own_weights(self) -> None:
         """Copies what is shared with a module, which may change from then on; what is mapped from a file stays there.
@@ -261,6 +262,11 @@ class Program:
             L.call("clave_program_own_constants", self.handle.pointer)
             self.check_unchanged()  # else the copy may be of two states
             self._taken = []
+
+    def check_held(self) -> None:
+        """Error if what `must_hold` does not hold; sessions call it after each run."""
+        for check in self._holds:
+            check()
 
     def must_hold(self, check: Callable[[], None]) -> None:
         """check: raises an Error where what the program's weights are mapped from is no more what it was."""

@@ -294,6 +294,7 @@ class Session:
         except Error:
             if self._raised.error is None:
                 raise
+        self.program.check_held()
         raised = self._raised.take()
         try:
             if raised is not None:

@@ -8,10 +8,7 @@
 #include "clave_files.h"
 #include "clave_llm.h"
 #include "expect.h"
-
-enum { MANY = 300 };
-static const size_t counts[] = {0, 1, 2, MANY};
-#define EACH_COUNT(n) for (size_t which = 0, n = 0; which < 4 && (n = counts[which], true); which++)
+#include "lists.h"
 
 static char path[64];
 static clave_device *cpu;

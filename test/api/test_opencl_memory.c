@@ -69,6 +69,77 @@ static void test_results_on_results(void **state) {
   close_host(&h);
 }
 
+/* x, y (COUNT) -> z = x - y */
+enum { COUNT = 64 };
+static clave_program *make_difference(void) {
+  const int64_t dims[] = {COUNT};
+  const clave_operand operands[] = {{.index = 0}, {.index = 1}};
+  clave_builder *b;
+  clave_program *p;
+  good(clave_builder_create(&b));
+  const clave_id in[] = {clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 1, dims, NULL),
+                         clave_builder_tensor(b, CLAVE_SLOT_INPUT, "y", CLAVE_F32, 1, dims, NULL)};
+  const clave_id z = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 1, dims, NULL);
+  clave_builder_method(b, "forward");
+  clave_builder_input(b, "x", in[0]);
+  clave_builder_input(b, "y", in[1]);
+  clave_builder_op(b, "Elementwise", "difference");
+  clave_builder_set_tensors(b, "inputs", in, 2);
+  clave_builder_step(b, "sub", CLAVE_F32, operands, 2);
+  clave_builder_set_tensor(b, "out", z);
+  clave_builder_output(b, "z", z);
+  good(clave_builder_finish(b, &p));
+  clave_builder_destroy(b);
+  return p;
+}
+
+/* One buffer as two inputs, parts that overlap, and a result over both. */
+static void test_inputs_on_inputs(void **state) {
+  (void)state;
+  enum { PART = 4096, FLOATS = 2 * PART / 4, BYTES = COUNT * 4 };
+  static float all[FLOATS], got[COUNT];
+  clave_program *p = make_difference();
+  host h = open_host(0);
+  cl_mem whole = new_buffer(h.context, 0, 2 * PART, NULL);
+  cl_mem part = new_part(whole, PART, PART), again = new_part(whole, PART, BYTES);
+  const clave_tensor shape = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){COUNT}, NULL);
+  const struct {
+    cl_mem x;
+    size_t at_x;
+    cl_mem y;
+    size_t at_y, x_begins, y_begins;
+  } rows[] = {{whole, 0, whole, 0, 0, 0},
+              {whole, 0, whole, 8, 0, 8},
+              {whole, 128, whole, 0, 128, 0},
+              {whole, PART, part, 0, PART, PART},
+              {whole, PART - 8, part, 0, PART - 8, PART},
+              {part, 12, again, 0, PART + 12, PART},
+              {part, 0, again, 0, PART, PART}};
+  clave_session *s;
+  good(clave_session_create(p, h.device, NULL, &s));
+  fill(all, FLOATS, 9);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t z = 0; z < 3; z++) { /* the result: on x, on y, on some of both */
+      const size_t out = z == 0   ? rows[i].x_begins
+                         : z == 1 ? rows[i].y_begins
+                                  : (rows[i].x_begins + rows[i].y_begins) / 8 * 4 + 4;
+      write_to(h.queue, whole, 0, all, sizeof all);
+      good(clave_session_bind_input_mem(s, NULL, 0, &shape, rows[i].x, rows[i].at_x));
+      good(clave_session_bind_input_mem(s, NULL, 1, &shape, rows[i].y, rows[i].at_y));
+      good(clave_session_bind_output_mem(s, NULL, 0, whole, out, BYTES));
+      good(clave_session_run(s, NULL));
+      read_from(h.queue, whole, out, got, sizeof got);
+      for (size_t k = 0; k < COUNT; k++)
+        assert_true(got[k] == all[rows[i].x_begins / 4 + k] - all[rows[i].y_begins / 4 + k]);
+    }
+  clave_session_destroy(s);
+  right(cl.clReleaseMemObject(again));
+  right(cl.clReleaseMemObject(part));
+  right(cl.clReleaseMemObject(whole));
+  clave_program_destroy(p);
+  close_host(&h);
+}
+
 /* Buffers over the same memory of the host's, and that memory itself. */
 static void test_results_in_the_hosts_memory(void **state) {
   (void)state;
@@ -318,6 +389,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_results_on_inputs),
       cmocka_unit_test(test_results_on_results),
+      cmocka_unit_test(test_inputs_on_inputs),
       cmocka_unit_test(test_results_in_the_hosts_memory),
       cmocka_unit_test(test_bad_handles),
       cmocka_unit_test(test_other_devices),

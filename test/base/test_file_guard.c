@@ -128,6 +128,14 @@ static void test_small_files_are_copied(void **state) {
   file_map_close(&m);
 }
 
+static void expect_refused(file_writer *w) {
+  clave_status st = file_writer_commit(w);
+  assert_int_equal(status_code_of(st), STATUS_IO);
+  assert_non_null(strstr(status_message(st), "a file that is read for it was cut short meanwhile"));
+  status_free(st);
+  file_writer_destroy(w);
+}
+
 static void test_writers_say_which_file(void **state) {
   (void)state;
   file_map m;
@@ -137,11 +145,34 @@ static void test_writers_say_which_file(void **state) {
   assert_null(file_writer_create(other_path, &w));
   assert_int_equal(truncate(path, SHORT), 0);
   assert_null(file_writer_append(w, m.data, m.size));
-  clave_status st = file_writer_commit(w);
-  assert_int_equal(status_code_of(st), STATUS_IO);
-  assert_non_null(strstr(status_message(st), "a file that is read for it was cut short meanwhile"));
-  status_free(st);
+  expect_refused(w);
+  assert_null(file_writer_create(other_path, &w));
+  assert_null(file_writer_append(w, m.data, 1)); /* buffered, of a page that is there */
+  expect_refused(w);
+  file_map_close(&m);
+}
+
+/* A file that is written from elsewhere is whole, however many mapped files are cut meanwhile. */
+static void test_writers_of_other_memory_go_on(void **state) {
+  (void)state;
+  file_map m, whole;
+  file_writer *w;
+  write_file(path, LARGE, 'a');
+  write_file(other_path, LARGE, 'b');
+  open_map(path, &m);
+  open_map(other_path, &whole);
+  char written[160];
+  (void)snprintf(written, sizeof written, "%s.written", path);
+  assert_null(file_writer_create(written, &w));
+  assert_null(file_writer_append(w, whole.data, whole.size));
+  assert_int_equal(truncate(path, SHORT), 0);
+  assert_int_equal(m.data[LARGE - 1], 0);
+  assert_null(file_writer_append(w, "end", 3));
+  assert_null(file_writer_append(w, NULL, 0));
+  assert_null(file_writer_commit(w));
   file_writer_destroy(w);
+  assert_int_equal(unlink(written), 0);
+  file_map_close(&whole);
   file_map_close(&m);
 }
 
@@ -341,6 +372,7 @@ int main(void) {
       cmocka_unit_test(test_changes_are_told),
       cmocka_unit_test(test_small_files_are_copied),
       cmocka_unit_test(test_writers_say_which_file),
+      cmocka_unit_test(test_writers_of_other_memory_go_on),
       cmocka_unit_test(test_hosts_with_handlers),
       cmocka_unit_test(test_faults_elsewhere_end_the_process),
       cmocka_unit_test(test_the_signal_is_given_back),

@@ -296,6 +296,112 @@ static void test_bad_graphs(void **state) {
   d.status_free(st);
 }
 
+/* z = x - y of two inputs in one memory, at these places, with the result over them. */
+static void test_inputs_that_overlap(void **state) {
+  (void)state;
+  enum { COUNT = 16 };
+  clave_delegate_tensor tensors[] = {{"x", CLAVE_SLOT_INPUT, CLAVE_F32, 1, {COUNT}, {0}, NULL},
+                                     {"y", CLAVE_SLOT_INPUT, CLAVE_F32, 1, {COUNT}, {0}, NULL},
+                                     {"z", CLAVE_SLOT_OUTPUT, CLAVE_F32, 1, {COUNT}, {0}, NULL}};
+  static const clave_delegate_operand both[] = {{.i = 0}, {.i = 1}};
+  const clave_delegate_field fields[] = {
+      {.name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 2, .tensors = index_of},
+      {.name = "sub", .kind = CLAVE_DELEGATE_STEP, .dtype = CLAVE_F32, .n = 2, .operands = both},
+      WRITES("out", 2)};
+  const clave_delegate_node node = {"Elementwise", "difference", fields, 3};
+  const clave_delegate_graph g = {
+      .size = sizeof g, .tensors = tensors, .n_tensors = 3, .nodes = &node, .n_nodes = 1};
+  const clave_delegate_payload payload = {
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &g};
+  const clave_tensor shape = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){COUNT}, NULL);
+  static const size_t places[][3] = {{0, 0, 16}, {0, 0, 0}, {0, 4, 2}, {4, 0, 0}, {0, 15, 15}};
+  clave_delegate_handle p, in;
+  fine(d.load(&payload, &p));
+  in = create(p);
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    float memory[3 * COUNT], want[COUNT];
+    for (int k = 0; k < 3 * COUNT; k++) memory[k] = (float)(k * k);
+    for (size_t k = 0; k < COUNT; k++)
+      want[k] = memory[places[i][0] + k] - memory[places[i][1] + k];
+    for (uint32_t k = 0; k < 2; k++) {
+      const clave_delegate_memory from = at(memory + places[i][k], COUNT * sizeof *memory);
+      fine(d.bind_input(in, NULL, k, &shape, &from));
+    }
+    const clave_delegate_memory to = at(memory + places[i][2], COUNT * sizeof *memory);
+    fine(d.bind_output(in, NULL, 0, &to));
+    fine(d.execute(in, NULL));
+    assert_memory_equal(memory + places[i][2], want, sizeof want);
+  }
+  fine(d.destroy(in));
+  fine(d.unload(p));
+}
+
+/* ---------------------------------------------------------------- lists */
+
+/* n inputs and n outputs, their negatives, of one size that may be open. */
+static void test_lists_of_a_graph(void **state) {
+  (void)state;
+  enum { MANY = 300 };
+  static clave_delegate_tensor tensors[2 * MANY];
+  static clave_delegate_field fields[MANY][3];
+  static clave_delegate_node nodes[MANY];
+  static clave_delegate_answer answers[MANY];
+  static uint32_t indices[2 * MANY];
+  static char names[2 * MANY][8];
+  static clave_delegate_size sizes[MANY];
+  static const uint32_t counts[] = {0, 1, 2, MANY};
+  for (int c = 0; c < 4; c++) {
+    const uint32_t n = counts[c];
+    for (uint32_t i = 0; i < 2 * n; i++) {
+      indices[i] = i;
+      (void)snprintf(names[i], sizeof names[i], "t%u", (unsigned)(i % 1000));
+      tensors[i] = (clave_delegate_tensor){
+          names[i], i < n ? CLAVE_SLOT_INPUT : CLAVE_SLOT_OUTPUT, CLAVE_F32, 1, {0}, {1 + i % n},
+          NULL};
+    }
+    for (uint32_t i = 0; i < n; i++) {
+      sizes[i] = (clave_delegate_size){names[i], 1, 4};
+      const clave_delegate_field of[3] = {
+          {.name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 1, .tensors = &indices[i]},
+          {.name = "neg",
+           .kind = CLAVE_DELEGATE_STEP,
+           .dtype = CLAVE_F32,
+           .n = 1,
+           .operands = first},
+          {.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &indices[n + i]}};
+      memcpy(fields[i], of, sizeof of);
+      nodes[i] = (clave_delegate_node){"Elementwise", "neg", fields[i], 3};
+    }
+    const clave_delegate_graph g = {.size = sizeof g,
+                                    .sizes = n ? sizes : NULL,
+                                    .n_sizes = n,
+                                    .tensors = n ? tensors : NULL,
+                                    .n_tensors = 2 * n,
+                                    .nodes = n ? nodes : NULL,
+                                    .n_nodes = n};
+    const clave_delegate_payload payload = {
+        .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &g};
+    clave_delegate_handle p, in;
+    fine(d.query(device, &g, n ? answers : NULL));
+    for (uint32_t i = 0; i < n; i++) assert_true(answers[i].supported);
+    fine(d.load(&payload, &p));
+    in = create(p);
+    for (uint32_t i = 0; i < n; i++) {
+      float x = (float)i;
+      const clave_tensor value = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &x);
+      fine(d.set_input(in, NULL, i, &value));
+    }
+    fine(d.execute(in, NULL));
+    for (uint32_t i = 0; i < n; i++) {
+      clave_tensor y;
+      fine(d.result(in, NULL, i, &y));
+      assert_true(*(const float *)y.data == -(float)i);
+    }
+    fine(d.destroy(in));
+    fine(d.unload(p));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_graph),
@@ -304,6 +410,8 @@ int main(void) {
       cmocka_unit_test(test_query),
       cmocka_unit_test(test_query_of_a_program),
       cmocka_unit_test(test_bad_graphs),
+      cmocka_unit_test(test_inputs_that_overlap),
+      cmocka_unit_test(test_lists_of_a_graph),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -219,5 +220,38 @@ def test_commands_while_the_file_is_written(files, tmp_path, build, command):
         assert running.returncode in (0, 1), said
         notes = [line for line in said.splitlines() if not line.startswith("clave: note: ")]
         assert len(notes) == running.returncode and (not notes or "m.clv" in notes[0]), said
+        outcomes.add(running.returncode)
+    assert 0 in outcomes
+
+
+@pytest.fixture(scope="module")
+def inputs(files):
+    torch.manual_seed(1)
+    x = torch.rand(4, 512).repeat(40, 1)  # of more than is copied
+    program = clave.export(torch.nn.Flatten(0), (x,), verify=False)
+    program.save(files / "flat.clv")
+    np.save(files / "x.npy", x.numpy())
+    clave.reference.write(files / "x.safetensors", {"input": x})
+    return files
+
+
+@pytest.mark.parametrize("name", ("x.npy", "x.safetensors"))
+def test_inputs_while_their_file_is_written(inputs, tmp_path, build, name):
+    """What a run says that went well is what it says of the whole file."""
+    copy, whole, outcomes = tmp_path / name, (inputs / name).read_bytes(), set()
+    given = ["--input", f"input={copy}"] if name == "x.npy" else ["--inputs", copy]
+    command = [build / "clave", "run", inputs / "flat.clv", *given, "--device", "cpu"]
+    copy.write_bytes(whole)
+    want = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for cuts in range(12):
+        copy.write_bytes(whole)
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(20 * cuts):
+            os.truncate(copy, 90000)
+            with copy.open("r+b") as f:
+                f.write(whole)
+        out, said = running.communicate()
+        assert running.returncode in (0, 1), said
+        assert out == want if running.returncode == 0 else str(copy) in said, said
         outcomes.add(running.returncode)
     assert 0 in outcomes

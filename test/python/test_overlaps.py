@@ -146,6 +146,120 @@ def test_state_is_left_alone_by_what_is_refused():
     assert session(torch.ones(4)).item() == 1
 
 
+# ---------------------------------------------------------------- memory of others
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_views_into_results_of_earlier_runs(sessions, device):
+    """A result is the caller's: later runs read it, or change it in place, and write nothing else over it."""
+    mine = theirs = None
+    for module in (Reads, ChangesX, ChangesY, ChangesBoth, Reads):
+        for pair in (PAIRS["next to each other, backwards"], PAIRS["apart"]) if mine is not None else (None,):
+            x, y = pair(mine) if pair else (torch.arange(4.0), torch.ones(4))
+            want = module()(x, y)
+            x, y = pair(theirs) if pair else (torch.arange(4.0), torch.ones(4))
+            got = sessions[module, device](x, y)
+            assert torch.equal(got, want)
+            assert mine is None or torch.equal(theirs, mine)
+        mine, theirs = torch.cat([want, want + 1]), torch.cat([got, got + 1])
+    kept = sessions[Reads, device](theirs[:4], theirs[4:])
+    before = kept.clone()
+    again = sessions[Reads, device](kept, kept.flip(0))
+    assert torch.equal(kept, before)
+    assert torch.equal(again, before * 2 + before.flip(0))
+
+
+class Owns(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(4.0), requires_grad=False)
+        self.register_buffer("n", torch.ones(4))
+
+    def forward(self, x, y):
+        self.n.add_(x)
+        y.mul_(2)
+        return self.weight * x + self.n, self.n * y
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", ("weight", "n"))
+@pytest.mark.parametrize("second", ("weight", "n"))
+def test_the_modules_own_tensors_as_inputs(first, second, device):
+    """A session has weights and state of its own: a module's are inputs as any other tensors."""
+    net = Owns().eval()
+    other = Owns().eval()
+    session = clave.Session(clave.export(net, (torch.ones(4), torch.ones(4)), verify=False), device)
+    x, y = getattr(net, first), getattr(net, second)
+    if first == second:
+        with pytest.raises(clave.Error, match="is changed in place: expected memory of its own"):
+            session(x, y)
+        return
+    for _ in range(3):
+        mine = x.clone(), y.clone()
+        want = other(*mine)
+        got = session(x, y)
+        assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+        assert torch.equal(x, mine[0])
+        assert torch.equal(y, mine[1])
+
+
+def flip(x, begun, over, values):
+    a = x.numpy()
+    begun.set()
+    while not over.is_set():
+        for at in range(0, len(a), 97):
+            for value in values:
+                a[at] = value
+
+
+class Doubles(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Picks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.arange(64000.0).reshape(1000, 64))
+
+    def forward(self, i):
+        zeros = torch.zeros(1000)
+        return self.rows[i], self.rows.index_select(0, i), zeros.scatter(0, i, 1.0), zeros.index_add(0, i, i * 0.5)
+
+
+@pytest.mark.by_turn(9)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("module", "x", "values"),
+    [(Doubles, torch.ones(1 << 16), (2.0, 1.0)), (Picks, torch.zeros(5000, dtype=torch.int64), (10**12, -(10**12), 0))],
+    ids=("values", "indices"),
+)
+def test_memory_that_another_process_writes_during_runs(module, x, values, device):
+    """Results of values that were there, or an error that names an index; never a read elsewhere."""
+    session = clave.Session(clave.export(module().eval(), (x.clone(),)), device)
+    x = x.clone().share_memory_()
+    context = torch.multiprocessing.get_context("fork" if device == "cpu" else "spawn")
+    begun, over = context.Event(), context.Event()
+    writer = context.Process(target=flip, args=(x, begun, over, values), daemon=True)
+    writer.start()
+    try:
+        assert begun.wait(120)
+        for _ in range(40):
+            try:
+                got = session.run(x)
+            except clave.Error as e:
+                assert module is Picks and "out of range" in str(e), e
+            else:
+                assert module is Picks or set(np.unique(got[0])) <= {2.0, 4.0}
+    finally:
+        over.set()
+        writer.join(60)
+    x.fill_(1)
+    want = module()(x)
+    got = session.run(x)
+    assert all(np.array_equal(a, b.numpy()) for a, b in zip(got, [want] if module is Doubles else want, strict=True))
+
+
 # ---------------------------------------------------------------- the C library
 
 

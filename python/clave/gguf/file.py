@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-import mmap
 import os
 import stat
 import struct
@@ -15,6 +15,7 @@ import numpy as np
 from clave import arguments
 from clave.errors import Code, Error
 from clave.gguf.header import FORMATS, GGMLQuantizationType, Kind, Value, read_header
+from clave.mapped import Mapped
 
 _INTEGERS = {k for k in FORMATS if k.name.removeprefix("U").startswith("INT")}
 _KINDS = {  # of values, and what messages call them
@@ -34,8 +35,13 @@ class File:
         self.path = os.fsdecode(arguments.path("path", path))
         self._descriptor = self._open()
         self._state = self._state_now()
+        self._is_cut = ctypes.c_bool()
         self._data = self._mapped()
-        self._keys, self.tensors = read_header(self._data, self.error)
+        try:
+            self._keys, self.tensors = read_header(self._data, self.error)
+        except Error:
+            self.check_unchanged()  # it may follow from that
+            raise
         self._read: set[str] = set()
         if self.integer("split.count", 1) > 1:
             n, of = self.integer("split.no", 0) + 1, self.integer("split.count")
@@ -58,14 +64,12 @@ class File:
         return descriptor
 
     def _mapped(self) -> Any:
-        """Private pages, which torch takes without a warning; nobody writes them."""
         size = self._state[0]
         if not size:
             return b""
-        flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
         try:
-            return mmap.mmap(self._descriptor, size, flags, mmap.PROT_READ | mmap.PROT_WRITE)
-        except OSError as e:
+            return Mapped(self._descriptor, size, self._is_cut)
+        except (OSError, ValueError) as e:
             raise self.error(f"cannot be mapped: {_reason(e)}", Code.NO_MEMORY) from None
 
     def _state_now(self) -> tuple[int, int]:
@@ -75,7 +79,7 @@ class File:
     def check_unchanged(self) -> None:
         """Error if the file was written to, or cut short, since it was opened: what is mapped is no more what was read.
         One of the same name that was put in its place is no change: the old one is still mapped."""
-        if self._state_now() != self._state:
+        if self._is_cut.value or self._state_now() != self._state:
             raise self.error("was changed after it was read: read it again")
 
     # ---- keys

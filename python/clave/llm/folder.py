@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+import math
+import operator
 import os
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +20,31 @@ import torch
 from clave import arguments
 from clave.errors import Code, Error
 from clave.llm import mxfp4
+from clave.mapped import Mapped
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _ADAPTER = "adapter_config.json"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _LARGEST_JSON = 256 << 20  # bytes
 _LARGEST_LICENCE = 1 << 20
+_LARGEST_HEADER = 100 << 20  # of a safetensors file
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_READ = _FLOATS | {"U8": torch.uint8}
 _BLOCKS, _SCALES = "_blocks", "_scales"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as a file has it. dtype: safetensors' name, or mxfp4.DTYPE, of two tensors by their common name."""
+    """A tensor as a file has it. dtype: safetensors' name, or mxfp4.DTYPE, of two tensors by their common name.
+
+    at: where its bytes begin in the file.
+    """
 
     file: Path
     shape: tuple[int, ...]
     dtype: str
+    at: int = 0
 
 
 class Folder:
@@ -54,8 +63,10 @@ class Folder:
         self.config: dict[str, Any] = config
         self.files = self._weights()
         self._states = {f: _state(f) for f in self.files}
+        self._is_cut = {f: ctypes.c_bool() for f in self.files}
+        self._mapped: weakref.WeakValueDictionary[Path, Mapped] = weakref.WeakValueDictionary()
         self.tensors: dict[str, Stored] = {}
-        self._file_of: dict[str, Path] = {}
+        self._parts: dict[str, Stored] = {}
         for file in self.files:
             self._read_header(file)
         self._check_index()
@@ -129,8 +140,8 @@ class Folder:
     def check_unchanged(self) -> None:
         """Error if a file of weights was written to since it was read first."""
         for file, state in self._states.items():
-            if _state(file) != state:
-                raise Error(f"{file}: was changed during the export: export again")
+            if self._is_cut[file].value or _state(file) != state:
+                raise _changed(file)
 
     # ---- weights
 
@@ -165,13 +176,10 @@ class Folder:
         return [self.path / n for n in names]
 
     def _read_header(self, file: Path) -> None:
-        with opened(file) as f:
-            for name in f.keys():  # noqa: SIM118  (not a dict)
-                if name in self.tensors:
-                    raise self.error(f"tensor {name!r} is in {self.tensors[name].file.name} and in {file.name}")
-                part = f.get_slice(name)
-                self.tensors[name] = Stored(file, tuple(part.get_shape()), str(part.get_dtype()))
-                self._file_of[name] = file
+        for name, found in read_header(file).items():
+            if name in self.tensors:
+                raise self.error(f"tensor {name!r} is in {self.tensors[name].file.name} and in {file.name}")
+            self.tensors[name] = self._parts[name] = found
 
     def _check_index(self) -> None:
         for name, file in (self._map or {}).items():
@@ -219,8 +227,24 @@ class Folder:
         return self._read(name)
 
     def _read(self, name: str) -> torch.Tensor:
-        with opened(self._file_of[name]) as f:
-            found: torch.Tensor = f.get_tensor(name)
+        t = self._parts[name]
+        dtype, count = _READ[t.dtype], math.prod(t.shape)
+        if not count:
+            return torch.empty(t.shape, dtype=dtype)
+        try:
+            return torch.frombuffer(self._pages(t.file), dtype=dtype, count=count, offset=t.at).reshape(t.shape)
+        except ValueError:  # it is shorter
+            raise _changed(t.file) from None
+        except OSError as e:
+            raise Error(f"{t.file}: cannot be mapped: {(e.strerror or str(e)).lower()}", Code.IO) from None
+
+    def _pages(self, file: Path) -> Mapped:
+        """A file's, once for all of its tensors that are read at a time."""
+        found = self._mapped.get(file)
+        if found is None:
+            with file.open("rb") as f:
+                found = Mapped(f.fileno(), self._states[file][0], self._is_cut[file])
+            self._mapped[file] = found
         return found
 
 
@@ -240,13 +264,39 @@ def _state(path: Path) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """A safetensors file. Error: what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
+def _changed(file: Path) -> Error:
+    return Error(f"{file}: was changed during the export: export again")
 
+
+def read_header(file: Path) -> dict[str, Stored]:
+    """A safetensors file's tensors by name. Error: what is wrong with it."""
+
+    def wrong(message: str) -> Error:
+        return Error(f"{file}: is no safetensors file: {message}")
+
+    with file.open("rb") as f:
+        size = int.from_bytes(f.read(8), "little")
+        data = f.read(min(size, _LARGEST_HEADER))
+        room = os.fstat(f.fileno()).st_size - 8 - size
+    if len(data) != size:
+        raise wrong(f"its header of {size} bytes is not in it")
     try:
-        with safe_open(path, "pt") as f:
-            yield f
-    except SafetensorError as e:
-        raise Error(f"{path}: is no safetensors file: {str(e).splitlines()[0]}") from None
+        entries = json.loads(data)
+        entries.pop("__metadata__", None)
+        found = {name: _stored(file, entry, 8 + size, room) for name, entry in entries.items()}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as e:
+        raise wrong(f"its header has no tensors' dtypes, shapes and data_offsets: {type(e).__name__}") from None
+    except Error as e:
+        raise wrong(str(e)) from None
+    return found
+
+
+def _stored(file: Path, entry: dict[str, Any], data: int, room: int) -> Stored:
+    """data: where all tensors' bytes begin, `room` of them. What the header has else raises whatever that leads to."""
+    dtype, shape = str(entry["dtype"]), tuple(map(operator.index, entry["shape"]))
+    begin, end = map(operator.index, entry["data_offsets"])
+    if min(begin, *shape) < 0 or not begin <= end <= room:
+        raise Error(f"it has a tensor of shape {shape} at {begin} to {end} of {room} bytes")
+    if dtype in _READ and end - begin != math.prod(shape) * _READ[dtype].itemsize:
+        raise Error(f"it has {end - begin} bytes for a tensor of shape {shape} and {dtype}")
+    return Stored(file, shape, dtype, data + begin)

@@ -74,7 +74,26 @@ class Weights:
         """Error: a weight has no such form, or there is no room."""
         wanted = dict(model.named_parameters())
         self.spool = Spool(self._where, sum(self._size(n, p) for n, p in wanted.items()))
-        buffers, plain, at = dict(model.named_buffers()), {}, {}
+        plain: dict[str, torch.Tensor] = {}
+        at: dict[str, int] = {}
+        try:
+            self._write(dict(model.named_buffers()), wanted, plain, at, progress)
+        except Error:
+            self._folder.check_unchanged()  # it may follow from that
+            raise
+        self._folder.check_unchanged()
+        self.spool.map()
+        put_all(model, plain | {name: self._placed(name, wanted[name], a) for name, a in at.items()})
+
+    def _write(
+        self,
+        buffers: dict[str, torch.Tensor],
+        wanted: dict[str, torch.nn.Parameter],
+        plain: dict[str, torch.Tensor],
+        at: dict[str, int],
+        progress: Progress,
+    ) -> None:
+        """Fills the buffers, and for each parameter `plain` with its data or `at` with its place in the spool."""
         n = len(wanted)
         for i, (name, data) in enumerate(self._checkpoint.weights()):
             with progress.stage(f"weights, {i + 1} of {max(n, i + 1)}"):
@@ -87,9 +106,6 @@ class Weights:
                 else:
                     at[name] = self._convert(data, wanted[name].dtype)
             del data
-        self._folder.check_unchanged()
-        self.spool.map()
-        put_all(model, plain | {name: self._placed(name, wanted[name], a) for name, a in at.items()})
 
     def stored(self, name: str, weight: torch.Tensor) -> Stored | None:
         return self._stand_ins.stored(name, weight)

@@ -169,6 +169,7 @@ def test_results_twice_inputs_as_results_and_none():
     x = torch.rand(3, 4)
     check(Of(lambda x: (y := x * 2, y, x, x.view(-1))), (x,))
     check(Of(lambda x, i: x.index_select(0, i) * 2), (x, torch.tensor([2, 0])))
+    check(Of(lambda x, y: x * 2 - y), (x, torch.rand(3, 4)), (x, x), (x, x[:]))
     check(Of(lambda x: (torch.nonzero(x), x * 2)), (torch.tensor([[0, 1.0], [2, 0]]),))
     check(Of(lambda x: x.sum(1) + 1), (torch.rand(3, 0),))
 

@@ -1,0 +1,424 @@
+/* Lists of built programs, and what compiles, tunes and runs them, with 0, 1, 2 and many elements:
+ * without elements the array may be NULL. */
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clave_builder.h"
+#include "clave_compile.h"
+#include "clave_host.h"
+#include "clave_tune.h"
+#include "expect.h"
+#include "lists.h"
+
+static clave_device *cpu;
+
+static int open_device(void **state) {
+  (void)state;
+  good(clave_device_open("cpu", NULL, &cpu));
+  return 0;
+}
+
+static int close_device(void **state) {
+  (void)state;
+  clave_device_destroy(cpu);
+  return 0;
+}
+
+/* ---------------------------------------------------------------- built programs */
+
+/* Returns the program, or NULL with an error in which `said` is. */
+static clave_program *finish(clave_builder *b, const char *said) {
+  clave_program *p = NULL;
+  clave_status st = clave_builder_finish(b, &p);
+  clave_builder_destroy(b);
+  if (said) {
+    expect_invalid(st, said);
+    assert_null(p);
+  } else {
+    good(st);
+  }
+  return p;
+}
+
+static clave_id tensor_of(clave_builder *b, clave_slot_kind kind, const char *name, int64_t size) {
+  return clave_builder_tensor(b, kind, name, CLAVE_F32, 1, &size, NULL);
+}
+
+/* An Elementwise of so many equal steps, from inputs[0]. */
+static void add_steps(clave_builder *b, const char *kind, const clave_id *inputs, size_t n_inputs,
+                      size_t n_steps, clave_id out) {
+  clave_builder_op(b, "Elementwise", "steps");
+  clave_builder_set_tensors(b, "inputs", inputs, (uint32_t)n_inputs);
+  for (size_t i = 0; i < n_steps; i++) {
+    const clave_operand x = {.source = i ? CLAVE_OPERAND_STEP : CLAVE_OPERAND_INPUT,
+                             .index = (uint32_t)(i ? i - 1 : 0)};
+    clave_builder_step(b, kind, CLAVE_F32, &x, 1);
+  }
+  clave_builder_set_tensor(b, "out", out);
+}
+
+/* n inputs, of n open sizes where they are named, and n outputs, their negatives. */
+static clave_program *build_arguments(size_t n, bool open) {
+  clave_builder *b;
+  static clave_id x[MANY], y[MANY];
+  static char names[2][MANY][24];
+  good(clave_builder_create(&b));
+  for (size_t i = 0; i < n; i++) {
+    char name[24];
+    (void)snprintf(name, sizeof name, "n%zu", i);
+    const clave_id size = open ? clave_builder_value(b, name, CLAVE_I64, 1, 8) : 0;
+    const int64_t dim = open ? 0 : 1;
+    (void)snprintf(names[0][i], sizeof names[0][i], "x%zu", i);
+    (void)snprintf(names[1][i], sizeof names[1][i], "y%zu", i);
+    x[i] = clave_builder_tensor(b, CLAVE_SLOT_INPUT, names[0][i], CLAVE_F32, 1, &dim, &size);
+    y[i] = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, names[1][i], CLAVE_F32, 1, &dim, &size);
+  }
+  clave_builder_method(b, "forward");
+  for (size_t i = 0; i < n; i++) clave_builder_input(b, names[0][i], x[i]);
+  for (size_t i = 0; i < n; i++) add_steps(b, "neg", &x[i], 1, 1, y[i]);
+  for (size_t i = 0; i < n; i++) clave_builder_output(b, names[1][i], y[i]);
+  return finish(b, NULL);
+}
+
+static void test_inputs_and_outputs(void **state) {
+  (void)state;
+  EACH_COUNT(n) {
+    static float values[MANY];
+    clave_program *p = build_arguments(n, true);
+    clave_session *s;
+    clave_method_info info = {.size = sizeof info};
+    good(clave_program_method(p, 0, &info));
+    assert_int_equal(info.n_inputs, n);
+    assert_int_equal(info.n_outputs, n);
+    good(clave_session_create(p, cpu, NULL, &s));
+    for (size_t i = 0; i < n; i++) {
+      values[i] = (float)i;
+      const clave_tensor x = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &values[i]);
+      good(clave_session_bind_input(s, NULL, (uint32_t)i, &x));
+    }
+    good(clave_session_run(s, NULL));
+    for (size_t i = 0; i < n; i++) {
+      clave_tensor y;
+      good(clave_session_output(s, NULL, (uint32_t)i, &y));
+      assert_true(*(const float *)y.data == -(float)i);
+    }
+    clave_session_destroy(s);
+    clave_program_destroy(p);
+  }
+}
+
+static void test_lists_of_tensors(void **state) {
+  (void)state;
+  EACH_COUNT(n) {
+    clave_builder *b;
+    static clave_id xs[MANY];
+    good(clave_builder_create(&b));
+    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
+    for (size_t i = 0; i < n; i++) xs[i] = x;
+    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", (int64_t)n);
+    clave_builder_method(b, "forward");
+    clave_builder_input(b, "x", x);
+    clave_builder_op(b, "Cat", "cat");
+    clave_builder_set_tensors(b, "xs", n ? xs : NULL, (uint32_t)n);
+    clave_builder_set_tensor(b, "out", y);
+    clave_builder_output(b, "y", y);
+    clave_program_destroy(finish(b, n ? NULL : "xs"));
+  }
+}
+
+static void test_steps(void **state) {
+  (void)state;
+  EACH_COUNT(n) {
+    clave_builder *b;
+    good(clave_builder_create(&b));
+    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
+    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
+    clave_builder_method(b, "forward");
+    clave_builder_input(b, "x", x);
+    add_steps(b, "neg", &x, 1, n, y);
+    clave_builder_output(b, "y", y);
+    clave_program_destroy(finish(b, n == 0 || n == MANY ? "steps" : NULL));
+  }
+}
+
+static void test_operands(void **state) {
+  (void)state;
+  static clave_operand operands[MANY];
+  static const char *const kinds[] = {"neg", "add", "where"};
+  for (size_t wanted = 1; wanted <= 3; wanted++) EACH_COUNT(n) {
+      clave_builder *b;
+      good(clave_builder_create(&b));
+      const clave_id inputs[] = {
+          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 0, NULL, NULL),
+          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "which", CLAVE_BOOL, 0, NULL, NULL)};
+      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 0, NULL, NULL);
+      clave_builder_method(b, "forward");
+      clave_builder_input(b, "x", inputs[0]);
+      clave_builder_input(b, "which", inputs[1]);
+      clave_builder_op(b, "Elementwise", "step");
+      clave_builder_set_tensors(b, "inputs", inputs, 2);
+      operands[0].index = wanted == 3;
+      clave_builder_step(b, kinds[wanted - 1], CLAVE_F32, n ? operands : NULL, (uint32_t)n);
+      clave_builder_set_tensor(b, "out", y);
+      clave_builder_output(b, "y", y);
+      clave_program_destroy(finish(b, n == wanted ? NULL : "operand"));
+    }
+}
+
+/* Lists of numbers: of dimensions, as many as the tensor has. */
+static void test_sizes(void **state) {
+  (void)state;
+  static int64_t ones[MANY];
+  static const clave_id none[MANY];
+  static int32_t axes[MANY];
+  for (int i = 0; i < MANY; i++) {
+    axes[i] = i;
+    ones[i] = 1;
+  }
+  for (int named = 0; named < 2; named++) EACH_COUNT(n) {
+      clave_builder *b;
+      const int rank = n < CLAVE_MAX_RANK ? (int)n : 1;
+      good(clave_builder_create(&b));
+      const clave_id x =
+          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, rank, rank ? ones : NULL, NULL);
+      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, rank,
+                                              rank ? ones : NULL, named ? none : NULL);
+      const clave_id t = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, rank,
+                                              rank ? ones : NULL, named ? none : NULL);
+      clave_builder_method(b, "forward");
+      clave_builder_input(b, "x", x);
+      clave_builder_op(b, "Reshape", "reshape");
+      clave_builder_set_tensor(b, "x", x);
+      clave_builder_set_sizes(b, "shape", n ? ones : NULL, named ? none : NULL, (uint32_t)n);
+      clave_builder_set_tensor(b, "out", t);
+      clave_builder_op(b, "Permute", "permute");
+      clave_builder_set_tensor(b, "x", t);
+      clave_builder_set_ints(b, "dims", n ? axes : NULL, (uint32_t)n);
+      clave_builder_set_tensor(b, "out", y);
+      clave_builder_output(b, "y", y);
+      clave_program_destroy(finish(b, n == MANY ? "reshape" : NULL));
+    }
+}
+
+/* A While that never repeats, of so many carried tensors. */
+static void test_bodies(void **state) {
+  (void)state;
+  EACH_COUNT(n) {
+    clave_builder *b;
+    static char names[2][MANY][24];
+    static clave_id x[MANY], y[MANY], args[2][MANY], results[MANY];
+    good(clave_builder_create(&b));
+    for (size_t i = 0; i < n; i++) {
+      (void)snprintf(names[0][i], sizeof names[0][i], "x%zu", i);
+      (void)snprintf(names[1][i], sizeof names[1][i], "y%zu", i);
+      x[i] = tensor_of(b, CLAVE_SLOT_INPUT, names[0][i], 1);
+      y[i] = tensor_of(b, CLAVE_SLOT_OUTPUT, names[1][i], 1);
+      for (int k = 0; k < 2; k++) args[k][i] = tensor_of(b, CLAVE_SLOT_TEMPORARY, "", 1);
+      results[i] = tensor_of(b, CLAVE_SLOT_TEMPORARY, "", 1);
+    }
+    const clave_id never =
+        clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_BOOL, 0, NULL, NULL);
+    clave_builder_method(b, "forward");
+    for (size_t i = 0; i < n; i++) clave_builder_input(b, names[0][i], x[i]);
+    const clave_id condition = clave_builder_body(b, "condition", n ? args[0] : NULL, (uint32_t)n);
+    clave_builder_op(b, "Full", "never");
+    clave_builder_set_int(b, "int_value", 0);
+    clave_builder_set_tensor(b, "out", never);
+    clave_builder_end_body(b, &never, 1);
+    const clave_id body = clave_builder_body(b, "body", n ? args[1] : NULL, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) add_steps(b, "neg", &args[1][i], 1, 1, results[i]);
+    clave_builder_end_body(b, n ? results : NULL, (uint32_t)n);
+    clave_builder_op(b, "While", "loop");
+    clave_builder_set_body(b, "condition_chain", condition);
+    clave_builder_set_body(b, "body_chain", body);
+    clave_builder_set_tensors(b, "args", n ? x : NULL, (uint32_t)n);
+    clave_builder_set_tensors(b, "results", n ? y : NULL, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) clave_builder_output(b, names[1][i], y[i]);
+    clave_program_destroy(finish(b, NULL));
+  }
+}
+
+static void test_methods(void **state) {
+  (void)state;
+  EACH_COUNT(n) {
+    clave_builder *b;
+    good(clave_builder_create(&b));
+    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
+    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
+    for (size_t i = 0; i < n; i++) {
+      char name[24];
+      (void)snprintf(name, sizeof name, "m%zu", i);
+      clave_builder_method(b, name);
+      clave_builder_input(b, "x", x);
+      add_steps(b, "neg", &x, 1, 1, y);
+      clave_builder_output(b, "y", y);
+    }
+    clave_program_destroy(finish(b, n ? NULL : "method"));
+  }
+}
+
+/* ---------------------------------------------------------------- compiling, tuning, devices */
+
+static void test_dims_of_compile(void **state) {
+  (void)state;
+  static clave_compile_dim dims[MANY + 1];
+  static char names[MANY + 1][24];
+  char folder[64], command[80];
+  (void)snprintf(folder, sizeof folder, "/tmp/clave_lists_%ld.c", (long)getpid());
+  (void)snprintf(command, sizeof command, "rm -r %s", folder);
+  for (int i = 0; i <= MANY; i++) {
+    (void)snprintf(names[i], sizeof names[i], "n%d", i);
+    dims[i] = (clave_compile_dim){names[i], 3};
+  }
+  EACH_COUNT(n) {
+    clave_program *p = build_arguments(n, true);
+    clave_compile_options o = {.size = sizeof o, .dims = n ? dims : NULL, .n_dims = (uint32_t)n};
+    good(clave_compile_sources(p, folder, &o));
+    assert_int_equal(system(command), 0);
+    o.dims = dims;
+    o.n_dims++; /* one that the program has not */
+    expect_invalid(clave_compile_sources(p, folder, &o), names[n]);
+    dims[n].name = names[0]; /* one twice */
+    if (n) expect_invalid(clave_compile_sources(p, folder, &o), "n0");
+    dims[n].name = names[n];
+    clave_program_destroy(p);
+  }
+}
+
+static void test_rows_of_tuning(void **state) {
+  (void)state;
+  clave_device *device;
+  const clave_device_options o = {.size = sizeof o, .cache_dir = "off"};
+  good(clave_device_open("cpu", &o, &device));
+  good(clave_tuning_clear(device));
+  EACH_COUNT(n) {
+    clave_tuning_row row = {.size = sizeof row};
+    clave_device_info info = {.size = sizeof info};
+    for (size_t i = 0; i < n; i++) {
+      char key[24];
+      (void)snprintf(key, sizeof key, "%zu", i);
+      good(clave_tuning_put(device, "matmul", key, "none"));
+    }
+    good(clave_device_get_info(device, &info));
+    assert_int_equal(info.n_tuned, n);
+    for (uint32_t i = 0; i < n; i++) good(clave_tuning_get(device, i, &row));
+    expect_invalid(clave_tuning_get(device, (uint32_t)n, &row), "row");
+    good(clave_tuning_clear(device));
+  }
+  clave_device_destroy(device);
+}
+
+static bool count_event(void *ctx, const clave_tune_event *event) {
+  assert_int_equal(event->how, CLAVE_TUNE_BY_RULE);
+  ++*(uint32_t *)ctx;
+  return true;
+}
+
+/* Choices of a program: of as many products, each of a size of its own. */
+static void test_choices_of_tuning(void **state) {
+  (void)state;
+  enum { FEW = 12 };
+  uint32_t before = 0;
+  for (int64_t n = 0; n <= FEW; n += n < 2 ? 1 : FEW - 2) {
+    clave_builder *b;
+    clave_session *s;
+    static float x[64 * 64];
+    good(clave_builder_create(&b));
+    const int64_t shape[] = {64, 64};
+    const clave_id in = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, shape, NULL);
+    clave_builder_method(b, "forward");
+    clave_builder_input(b, "x", in);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t rows[] = {64, 32 + 16 * i};
+      char name[24];
+      (void)snprintf(name, sizeof name, "w%d", (int)i);
+      const clave_tensor w =
+          clave_tensor_make(CLAVE_F32, 2, rows, calloc(64 * 1024, sizeof(float)));
+      const clave_id weight = clave_builder_constant(b, name, &w, true);
+      free(w.data);
+      name[0] = 'y';
+      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, 2, rows, NULL);
+      clave_builder_op(b, "Matmul", "");
+      clave_builder_set_tensor(b, "a", in);
+      clave_builder_set_tensor(b, "b", weight);
+      clave_builder_set_tensor(b, "out", y);
+      clave_builder_output(b, name, y);
+    }
+    clave_program *p = finish(b, NULL);
+    uint32_t told = 0;
+    const clave_tune_options o = {
+        .size = sizeof o, .dry = true, .report = count_event, .ctx = &told};
+    clave_tune_result result = {.size = sizeof result};
+    const clave_tensor value = clave_tensor_make(CLAVE_F32, 2, shape, x);
+    good(clave_session_create(p, cpu, NULL, &s));
+    good(clave_session_bind_input(s, NULL, 0, &value));
+    good(clave_session_tune(s, NULL, &o, &result));
+    assert_int_equal(result.total, told);
+    assert_int_equal(result.done, told);
+    assert_true(n ? told > before : told == 0);
+    before = told;
+    clave_session_destroy(s);
+    clave_program_destroy(p);
+  }
+}
+
+static void test_lists_of_devices(void **state) {
+  (void)state;
+  static char spec[5 * MANY + 1];
+  assert_int_equal(setenv("CLAVE_DEVICE", "cpu", 1), 0);
+  for (int from_variable = 0; from_variable < 2; from_variable++) EACH_COUNT(n) {
+      clave_device *device;
+      clave_device_info info = {.size = sizeof info};
+      spec[0] = 0;
+      for (size_t i = 0; i < n; i++) strcat(spec, i ? ", cpu" : "cpu");
+      if (from_variable) assert_int_equal(setenv("CLAVE_DEVICE", spec, 1), 0);
+      if (from_variable && !n) assert_int_equal(setenv("CLAVE_DEVICE", "cpu", 1), 0);
+      good(clave_device_open(from_variable ? NULL : spec, NULL, &device));
+      good(clave_device_get_info(device, &info));
+      assert_string_equal(info.kind, "cpu");
+      clave_device_destroy(device);
+    }
+  static const char *const wrong[] = {",", "cpu,", ",cpu", "cpu,,cpu", " "};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    clave_device *device;
+    clave_status st = clave_device_open(wrong[i], NULL, &device);
+    assert_non_null(st);
+    assert_null(device);
+    clave_status_free(st);
+  }
+  assert_int_equal(unsetenv("CLAVE_DEVICE"), 0);
+}
+
+static void test_peaks(void **state) {
+  (void)state;
+  static clave_peak peaks[MANY];
+  clave_program *p = build_arguments(1, false);
+  clave_session *s;
+  good(clave_session_create(p, cpu, NULL, &s));
+  for (int i = 0; i < MANY; i++)
+    peaks[i] = (clave_peak){.size = sizeof *peaks, .device = "d", .flops_a_second = 1};
+  EACH_COUNT(n) good(clave_session_set_peaks(s, n ? peaks : NULL, n));
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_inputs_and_outputs),
+      cmocka_unit_test(test_lists_of_tensors),
+      cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_operands),
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_bodies),
+      cmocka_unit_test(test_methods),
+      cmocka_unit_test(test_dims_of_compile),
+      cmocka_unit_test(test_rows_of_tuning),
+      cmocka_unit_test(test_choices_of_tuning),
+      cmocka_unit_test(test_lists_of_devices),
+      cmocka_unit_test(test_peaks),
+  };
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}

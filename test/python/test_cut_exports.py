@@ -1,0 +1,181 @@
+"""GGUF files and Hugging Face folders that are cut short while they are exported, and while programs of them run: an
+error that names the file, and never SIGBUS. Each test is a process of its own, which a signal would end."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("gguf", reason="needs gguf (ci/requirements.txt)")
+pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+from _folders import folder_of
+from _gguf import Written
+
+CODE = """
+import os, pathlib, sys, threading
+import numpy as np
+import torch
+import clave
+
+path = pathlib.Path(sys.argv[1])
+whole, state = path.read_bytes(), path.stat()
+SHORT = 5000
+
+def cut():
+    os.truncate(path, SHORT)
+
+def restore():
+    # As it was, and by its size and date nobody wrote to it.
+    with path.open("r+b") as f:
+        f.write(whole)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+def expect(act):
+    try:
+        act()
+    except clave.Error as e:
+        assert path.name in str(e) and "was changed" in str(e), e
+    else:
+        print("NO ERROR")
+
+def expect_cut(tensor, check):
+    cut()
+    assert not tensor.reshape(-1)[-64:].any()
+    restore()
+    expect(check)
+    expect(check)
+
+def flicker(act, times):
+    # Some attempts are good, others are errors that name the file.
+    stop = []
+    def write():
+        while not stop:
+            cut()
+            restore()
+    thread = threading.Thread(target=write)
+    thread.start()
+    for _ in range(times):
+        try:
+            act()
+        except clave.Error as e:
+            assert path.name in str(e), e
+    stop.append(1)
+    thread.join()
+    act()
+"""
+GGUF = """
+from clave.gguf.file import File
+
+def last_of(file):
+    return file.bytes_of(max(file.tensors, key=lambda n: file.tensors[n].at))
+"""
+FOLDER = """
+from clave.llm.folder import Folder
+
+def last_of(folder):
+    return folder.load(max(folder.tensors, key=lambda n: folder.tensors[n].at))
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    folder_of(folder / "hf")
+    Written("llama").write(folder / "m.gguf")
+    return {"gguf": folder / "m.gguf", "hf": folder / "hf" / "model.safetensors"}
+
+
+def run(path, code, tmp_path):
+    copy = tmp_path / path.name
+    for beside in path.parent.iterdir() if path.suffix == ".safetensors" else [path]:
+        (tmp_path / beside.name).write_bytes(beside.read_bytes())
+    done = subprocess.run([sys.executable, "-c", CODE + code, copy], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-2000:]
+
+
+def test_a_gguf_file(files, tmp_path):
+    code = """
+file = File(path)
+expect_cut(last_of(file), file.check_unchanged)
+file = File(path)
+kept = last_of(file)
+del file  # the pages stay as long as their bytes are used
+cut()
+assert not kept[-64:].any()
+"""
+    run(files["gguf"], GGUF + code, tmp_path)
+
+
+def test_a_gguf_file_that_flickers(files, tmp_path):
+    code = """
+want = last_of(File(path)).copy()
+def read():
+    file = File(path)
+    got = [file.bytes_of(name).sum() for name in file.tensors], last_of(file).copy()
+    file.check_unchanged()
+    assert np.array_equal(got[1], want)
+flicker(read, 100)
+"""
+    run(files["gguf"], GGUF + code, tmp_path)
+
+
+def test_a_program_of_a_gguf_file(files, tmp_path):
+    code = """
+program = clave.from_gguf(path)
+session = clave.Session(program, "cpu")
+given = {"tokens": np.ones((1, 3), np.int64), "position": 0}
+session.run(*given.values())
+session = clave.Session(program, "cpu")  # one that has packed nothing yet
+cut()
+expect(lambda: session.run(*given.values()))
+restore()
+expect(lambda: session.run(*given.values()))
+expect(lambda: program.save("m.clv"))
+expect(lambda: clave.Session(program, "cpu"))
+"""
+    run(files["gguf"], code, tmp_path)
+
+
+def test_a_folder(files, tmp_path):
+    code = """
+folder = Folder(path.parent)
+expect_cut(last_of(folder), folder.check_unchanged)
+folder = Folder(path.parent)
+cut()
+expect(lambda: last_of(folder))
+"""
+    run(files["hf"], FOLDER + code, tmp_path)
+
+
+def test_a_folder_that_flickers(files, tmp_path):
+    code = """
+want = last_of(Folder(path.parent)).clone()
+def read():
+    folder = Folder(path.parent)
+    got = [folder.load(name).sum() for name in folder.tensors], last_of(folder).clone()
+    folder.check_unchanged()
+    assert torch.equal(got[1], want)
+flicker(read, 100)
+"""
+    run(files["hf"], FOLDER + code, tmp_path)
+
+
+def test_an_export(files, tmp_path):
+    """By the weights that are read while they are written to the program's own file."""
+    code = """
+from clave.llm.exporter import LLMExporter
+from clave.llm.checkpoint import Checkpoint
+weights = Checkpoint.weights
+
+def cut_meanwhile(self):
+    for i, found in enumerate(weights(self)):
+        if i == 1:
+            cut()
+        yield found
+    restore()
+
+Checkpoint.weights = cut_meanwhile
+expect(lambda: LLMExporter(path.parent).capture())
+"""
+    run(files["hf"], code, tmp_path)

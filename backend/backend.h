@@ -148,13 +148,6 @@ typedef struct backend_vtable {
    * (tensor.is_narrow), and is no slower for it. Operands that are not placed yet have no strides
    * but their own. */
   bool (*takes_narrow)(backend *b, const node *n, uint32_t slot);
-  /* (optional, both) One recording of the first *taken of n that follow each other, all of which
-   * can be joined, for one launch: *out, or NULL where that would not be faster. It gives the same
-   * bits, reads no forms, and its operands are those of all, which outlive it. Whatever
-   * run() refuses, as too many of them, may run apart. numbers: what they report faults under. */
-  bool (*can_join)(backend *b, const recording *r);
-  clave_status (*join)(backend *b, const recording *const *all, const uint32_t *numbers, uint32_t n,
-                       uint32_t *taken, recording **out);
   void (*cache_destroy)(backend *b, void *cache); /* (optional) of node.cache */
   /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
    * parallel, and calls progress(done, total) if given, also where nothing is done since; where it

@@ -150,7 +150,6 @@ int main(int argc, char **argv) {
   open_driver(&d, argv[2]);
   check(clave_device_create_from_opencl(d.context, d.device, d.queue, NULL, &b.device));
   check(clave_program_load(argv[1], NULL, &b.program));
-  check(clave_tuning_put(b.device, "joined launches", "*", "apart"));
   check(clave_session_create(b.program, b.device, NULL, &b.session));
   clave_method_info method = {.size = sizeof method};
   check(clave_program_method(b.program, 0, &method));

@@ -39,7 +39,6 @@ OPENCL = {
     "norm parts": ("rule|1|2|4|8|16|32", "norm/"),
     "dots tile": ("rule|1x1|2x1|2x2|4x1|4x2|8x1|lanes 4|lanes 8|lanes 16", FAST),
     "group": ("rule|1|16|64", ""),
-    "joined launches": ("rule|apart|1", ""),
 }
 CPU = {
     "threads": ("all|1|2|4|8|16|32", ""),

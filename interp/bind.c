@@ -205,7 +205,6 @@ clave_status binding_create(session *s, schedule *p, binding **out) {
 static void drop_state(const session *s, command_state *c) {
   const backend_vtable *vt = s->devices.backends[c->backend]->vt;
   if (c->state) vt->state_destroy(s->streams[c->backend], c->state);
-  if (c->joined) vt->state_destroy(s->streams[c->backend], c->joined);
   *c = (command_state){0};
 }
 
@@ -263,7 +262,7 @@ static clave_status make_room(const running *r) {
     command_state *c = &b->commands[i];
     if (c->backend != p->commands[i].backend) drop_state(r->s, c);
     c->backend = p->commands[i].backend;
-    c->checked = c->joined_checked = false;
+    c->checked = false;
   }
   return NULL;
 }

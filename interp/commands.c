@@ -222,13 +222,6 @@ clave_status run_commands(const running *r, range commands) {
   for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
     if (is_cancelled(o)) return CANCELLED("cancelled");
     if (i >= commands.end) return NULL;
-    bool ran = false;
-    if (p->commands[i].joined)
-      TRY(while_in_node(run_joined(r, i, &ran), r->g, p->commands[i].instruction));
-    if (ran) {
-      i = p->joined[p->commands[i].joined - 1].commands.end - 1;
-      continue;
-    }
     TRY(while_in_node(run_numbered(r, i), r->g, p->commands[i].instruction));
     if (p->commands[i].kind == COMMAND_CONTROL) i = p->controls[p->commands[i].control]->end - 1;
   }
@@ -300,14 +293,6 @@ static clave_status prepare_commands(const running *r) {
   return first;
 }
 
-static bool joined_are_built(const running *r, const schedule *p) {
-  for (uint32_t i = 0; i < p->n_joined; i++) {
-    stream *q = r->s->streams[p->joined[i].backend];
-    if (!q->owner->vt->is_built(q, p->joined[i].recorded)) return false;
-  }
-  return true;
-}
-
 bool kernels_are_built(const running *r, const schedule *p) {
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
@@ -315,7 +300,7 @@ bool kernels_are_built(const running *r, const schedule *p) {
     if (c->recorded && q->owner->vt->is_built && !q->owner->vt->is_built(q, c->recorded))
       return false;
   }
-  return joined_are_built(r, p);
+  return true;
 }
 
 clave_status prepare_kernels(const running *r) {
@@ -327,11 +312,6 @@ clave_status prepare_kernels(const running *r) {
     if (!c->recorded || !vt->request) continue;
     TRY(vt->request(r->s->streams[c->backend], c->recorded));
     asked = true;
-  }
-  for (uint32_t i = 0; i < p->n_joined; i++) {
-    const joined_commands *j = &p->joined[i];
-    const backend_vtable *vt = r->s->devices.backends[j->backend]->vt;
-    TRY(vt->request(r->s->streams[j->backend], j->recorded));
   }
   if (asked) TRY(build_kernels(r->s));
   return prepare_commands(r);

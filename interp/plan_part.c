@@ -88,6 +88,5 @@ clave_status plan_part(const planner *l) {
   }
   p->instructions = (range){p->from.next, k.next};
   p->rest = k;
-  TRY(place_all(l));
-  return plan_joined(l);
+  return place_all(l);
 }

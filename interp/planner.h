@@ -32,10 +32,6 @@ clave_status plan_part(const planner *l) STATUS_CHECK;
 /* Whether what instruction `index` writes to a slot is kept as BF16. */
 bool keeps_narrow(const planner *l, uint32_t index, uint32_t tid);
 
-/* ---- plan_joined.c ---- */
-/* Finds commands of the part that a device does by one launch. */
-clave_status plan_joined(const planner *l) STATUS_CHECK;
-
 /* ---- plan_storage.c ---- */
 /* Makes the storage readable on backend b from now on (a transfer or a first use), and keeps it
  * alive until now. */

@@ -40,10 +40,6 @@ typedef struct command_state {
   bool fills;               /* some of them were filled here; else the file has them */
   uint8_t backend;
   bool checked; /* see self_check.h */
-  /* Of the commands that are joined with it, where it is their first: */
-  void *joined; /* owned: the stream's; */
-  bool joined_checked;
-  uint64_t apart_of; /* those of the recording with this serial run apart */
 } command_state;
 
 /* Of what a loop carries: where it is. */
@@ -243,10 +239,6 @@ clave_status run_control(const running *r, uint32_t control) STATUS_CHECK;
 /* ---- commands.c ---- */
 clave_status run_commands(const running *r, range commands) STATUS_CHECK;
 clave_status run_command(const running *r, const command *c, command_state *state) STATUS_CHECK;
-/* ---- run_joined.c ---- */
-/* Runs the commands that are joined with this one, which is their first, by one launch, and says so
- * in *ran; where that cannot be it does nothing. */
-clave_status run_joined(const running *r, uint32_t number, bool *ran) STATUS_CHECK;
 /* Builds the kernels of what the current schedule added. */
 clave_status prepare_kernels(const running *r) STATUS_CHECK;
 /* Between buffers of two devices, or of one. */

@@ -43,20 +43,13 @@ static void drop_commands(schedule *p, uint32_t commands, uint32_t controls) {
   p->n_controls = controls;
 }
 
-static void drop_joined(schedule *p) {
-  for (uint32_t i = 0; i < p->n_joined; i++)
-    release(p->devices, p->joined[i].backend, p->joined[i].recorded);
-  p->n_joined = 0;
-}
-
 void schedule_destroy(schedule *p) {
   if (!p) return;
   schedule_list_clear(&p->next);
-  drop_joined(p); /* it reads what commands have */
   drop_commands(p, 0, 0);
   for (int b = 0; b < MAX_BACKENDS; b++) free(p->chunk_bytes[b]);
-  void *const arrays[] = {p->key,    p->values,   p->types,    p->at,       p->now,   p->target,
-                          p->blocks, p->storages, p->commands, p->controls, p->joined};
+  void *const arrays[] = {p->key,    p->values, p->types,    p->at,       p->now,
+                          p->target, p->blocks, p->storages, p->commands, p->controls};
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) free(arrays[i]);
   free(p);
 }
@@ -131,10 +124,7 @@ static bool copy_tables(const schedule *from, schedule *p) {
   p->cap_blocks = p->n_blocks = from->n_blocks;
   p->cap_storages = p->n_storages = from->n_storages;
   p->cap_commands = p->n_commands = from->n_commands;
-  for (uint32_t i = 0; p->commands && i < p->n_commands; i++) {
-    (void)retain(p->commands[i].recorded);
-    p->commands[i].joined = 0;
-  }
+  for (uint32_t i = 0; p->commands && i < p->n_commands; i++) (void)retain(p->commands[i].recorded);
   return p->values && p->types && p->at && p->now && p->target && p->blocks && p->storages &&
          p->commands;
 }
@@ -215,16 +205,6 @@ clave_status add_command(schedule *p, command c) {
     return status_no_memory();
   }
   p->commands[p->n_commands++] = c;
-  return NULL;
-}
-
-clave_status add_joined(schedule *p, joined_commands j) {
-  if (!array_reserve(&p->joined, &p->cap_joined, (size_t)p->n_joined + 1, sizeof *p->joined)) {
-    release(p->devices, j.backend, j.recorded);
-    return status_no_memory();
-  }
-  p->joined[p->n_joined++] = j;
-  p->commands[j.commands.first].joined = p->n_joined;
   return NULL;
 }
 

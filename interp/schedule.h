@@ -50,7 +50,6 @@ typedef enum command_kind {
 typedef struct command {
   uint8_t kind, backend; /* of a transfer: the destination */
   uint32_t instruction;
-  uint32_t joined;  /* from 1 on: its number among the schedule's, if it is their first; else 0 */
   uint32_t control; /* COMMAND_CONTROL: its index in the schedule's */
   /* COMMAND_COPY: x -> out; afterwards slot `rebind` is at `out` (NO_INDEX: no slot moves).
    * COMMAND_TRANSFER: the storage x.storage from its home to `backend`. */
@@ -106,13 +105,6 @@ typedef struct cursor {
   int body;
 } cursor;
 
-/* Commands of ops that follow each other on a device, which does them by one launch, too. */
-typedef struct joined_commands {
-  range commands;
-  uint8_t backend;
-  recording *recorded; /* held */
-} joined_commands;
-
 typedef struct schedule schedule;
 enum { KEPT_SCHEDULES = 8 };
 /* The most recently used first. */
@@ -139,9 +131,6 @@ struct schedule {
   control **controls; /* owned */
   uint32_t n_blocks, n_storages, n_commands, n_controls;
   size_t cap_blocks, cap_storages, cap_commands, cap_controls;
-  joined_commands *joined; /* among its own commands */
-  uint32_t n_joined;
-  size_t cap_joined;
   /* What is its own, behind what it was made of. */
   uint32_t number; /* 1 for a first one */
   uint32_t first_command, first_control, first_storage, first_block;
@@ -174,8 +163,7 @@ clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint
                        uint32_t *out) STATUS_CHECK;
 /* What was just recorded: no other has its serial. */
 void hold_first(recording *r);
-clave_status add_command(schedule *p, command c) STATUS_CHECK;        /* takes its recording over */
-clave_status add_joined(schedule *p, joined_commands j) STATUS_CHECK; /* takes its recording over */
+clave_status add_command(schedule *p, command c) STATUS_CHECK; /* takes its recording over */
 clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
                          uint32_t *out) STATUS_CHECK;
 /* How far a schedule is filled. */

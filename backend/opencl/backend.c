@@ -20,7 +20,6 @@ static void destroy_device(backend *b) {
   if (!d) return;
   builders_destroy(d->builders);
   programs_destroy(d);
-  joined_programs_destroy(d);
   gemm_clblast_close(d);
   if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
   if (d->context) d->cl->clReleaseContext(d->context);
@@ -97,8 +96,6 @@ static const backend_vtable opencl_vtable = {
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
     .takes_narrow = opencl_takes_narrow,
-    .can_join = opencl_can_join,
-    .join = opencl_join,
     .cache_destroy = opencl_cache_destroy,
     .request = opencl_request,
     .build_all = opencl_build_all,

@@ -125,22 +125,6 @@ clave_status source_of_kernel(const cl_device *d, const kernel_signature *g,
                               text *out) STATUS_CHECK;
 clave_status source_expand(const cl_device *d, const text *generated, const kernel_signature *g,
                            text *out) STATUS_CHECK;
-clave_status source_of_header(const cl_device *d, const char *name, text *out) STATUS_CHECK;
-
-/* ---------------------------------------------------------------- isolate.c */
-
-/* A kernel's text, with the includes written out, and the options that it is compiled with. */
-typedef struct isolated_kernel {
-  const char *source, *kernel, *options;
-  const char *left_out; /* part of it that is left out, or "" */
-  const char *behind;   /* text behind it that names what it declares */
-} isolated_kernel;
-/* That as text whose names at file scope and macros begin with `prefix`, those of options too. The
- * kernel is a function, whose first parameter is `const joined_place joined_at`, and asks
- * joined_get_global_id(d) where it is. has_groups: it wants groups of its own, and no such text is
- * there. */
-clave_status source_isolate(const isolated_kernel *k, const char *prefix, text *out,
-                            bool *has_groups) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- shape_class.c */
 
@@ -189,17 +173,13 @@ struct cl_device {
   size_t cap_programs;
   const void *binaries; /* borrowed: binaries.c's; NULL: there are none for this device */
   size_t binaries_size;
-  bool cache_noted;          /* an unwritable cache is mentioned once */
-  int index;                 /* N of opencl:N */
-  char forms[32];            /* base.info's */
-  builders *builders;        /* owned; NULL: the driver builds well in this process */
-  void *blas;                /* gemm_clblast.c's */
-  proof_set blas_proven;     /* CLBlast's launches, compared in this process. Under `lock` */
-  bool blas_refused;         /* CLBlast failed: our own kernels run instead. Atomic */
-  struct joined_part *parts; /* owned: what joined.c knows of programs. Under `lock` */
-  size_t n_parts, cap_parts;
-  struct joined_program *joined; /* owned: joined.c's programs. Under `lock` */
-  size_t n_joined, cap_joined;
+  bool cache_noted;       /* an unwritable cache is mentioned once */
+  int index;              /* N of opencl:N */
+  char forms[32];         /* base.info's */
+  builders *builders;     /* owned; NULL: the driver builds well in this process */
+  void *blas;             /* gemm_clblast.c's */
+  proof_set blas_proven;  /* CLBlast's launches, compared in this process. Under `lock` */
+  bool blas_refused;      /* CLBlast failed: our own kernels run instead. Atomic */
   asm_state assembly[12]; /* instructions of assembly.c's table. Under `lock` */
 };
 
@@ -220,9 +200,6 @@ clave_status program_build(cl_device *d, kernel_program *p) STATUS_CHECK;
 /* Its kernel, built if need be. The caller releases it. */
 clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) STATUS_CHECK;
 const kernel_signature *program_signature(const kernel_program *p);
-const char *program_options(const kernel_program *p);
-/* Appends its text, with the includes written out. */
-clave_status program_text(const cl_device *d, const kernel_program *p, text *out) STATUS_CHECK;
 /* It was launched: PoCL's binary holds code now. True: that is not yet in the cache on disk. */
 bool program_mark_run(kernel_program *p);
 /* It is launched: true the first time in this process. */
@@ -318,14 +295,12 @@ void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's progr
 typedef struct blas_call blas_call;
 
 typedef struct cl_recording cl_recording;
-typedef struct joined_launches joined_launches; /* joined.c's: the launches that one stands for */
 
 /* A launch but for the buffers. */
 typedef struct recorded_launch {
   kernel_program *program; /* NULL: CLBlast's */
   blas_call *blas;         /* owned; or NULL */
   cl_recording *instead;   /* owned, of blas: what runs where CLBlast fails */
-  joined_launches *joined; /* owned; or NULL */
   const kernel_signature *signature;
   arg_places places;
   launch_value *values; /* owned (n_values), in the parameters' order */
@@ -342,7 +317,6 @@ struct cl_recording {
   recorded_launch *launches; /* owned */
   int n;
   size_t capacity;
-  bool is_small; /* one group does it as fast as it is launched */
 };
 
 typedef struct epilogue_part epilogue_part; /* epilogue.c */
@@ -369,29 +343,6 @@ bool opencl_is_built(stream *s, const recording *r);
 clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
                                 bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
-
-/* The buffer that value i holds at present, or NULL, and the offset of element 0. */
-const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
-                               int64_t *offset);
-
-/* ---------------------------------------------------------------- joined.c */
-
-/* Buffers that the launches of a joined one may have in all. */
-enum { MAX_JOINED_BUFFERS = 24 };
-/* Whether the node's launches are small, see opencl_can_join. */
-bool is_small_node(const cl_device *d, const cl_recording *r, const node *n);
-bool opencl_can_join(backend *b, const recording *r);
-clave_status opencl_join(backend *b, const recording *const *all, const uint32_t *numbers,
-                         uint32_t n, uint32_t *taken, recording **out) STATUS_CHECK;
-void joined_destroy(joined_launches *j); /* takes NULL */
-void joined_programs_destroy(cl_device *d);
-typedef struct joined_state joined_state; /* a stream's, of one */
-/* What its launches run with now: the table on the device, and their buffers, which stand behind
- * it. *state is made at the first call. UNSUPPORTED: they are too many. */
-clave_status joined_bind(cl_stream *s, const joined_launches *j, joined_state **state,
-                         const run_operands *o,
-                         const cl_buffer *buffers[1 + MAX_JOINED_BUFFERS]) STATUS_CHECK;
-void joined_state_destroy(const cl_stream *s, joined_state *state); /* takes NULL */
 
 /* ---------------------------------------------------------------- orders: programs.c, builders.c
  */

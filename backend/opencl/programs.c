@@ -199,14 +199,6 @@ clave_status program_find(cl_device *d, const launch *l, const launch_variant *v
 
 const kernel_signature *program_signature(const kernel_program *p) { return &p->signature; }
 
-const char *program_options(const kernel_program *p) { return p->options; }
-
-clave_status program_text(const cl_device *d, const kernel_program *p, text *out) {
-  if (!p->generated) return source_of_kernel(d, &p->signature, out);
-  text_puts(out, p->source);
-  return text_status(out);
-}
-
 /* ---------------------------------------------------------------- building */
 
 /* The first line of the build log that speaks of an error, else the first line; empty if there is

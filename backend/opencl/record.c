@@ -97,7 +97,6 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
     opencl_recording_destroy(b, &r->base);
     return st;
   }
-  r->is_small = is_small_node(s.device, r, n);
   *out = &r->base;
   return NULL;
 }
@@ -109,7 +108,6 @@ void opencl_recording_destroy(backend *b, recording *base) {
     const recorded_launch *l = &r->launches[i];
     free(l->values);
     free(l->blas);
-    joined_destroy(l->joined);
     if (l->instead) opencl_recording_destroy(b, &l->instead->base);
   }
   for (int i = 0; i < r->base.n_forms; i++) opencl_recording_destroy(b, r->base.forms[i].fill);

@@ -118,8 +118,3 @@ clave_status source_expand(const cl_device *d, const text *generated, const kern
   TRY(append_lines(d, generated->data, generated->size, g, 0, out));
   return text_status(out);
 }
-
-clave_status source_of_header(const cl_device *d, const char *name, text *out) {
-  TRY(append_file(d, name, NULL, 0, out));
-  return text_status(out);
-}

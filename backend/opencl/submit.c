@@ -7,12 +7,11 @@
 #include "backend/opencl/device.h"
 
 typedef struct bound_launch {
-  cl_kernel handle;     /* owned; NULL until it is made */
-  bool has_run;         /* all arguments were set */
-  uint64_t *serials;    /* owned (n_pointers): of the buffers that were set */
-  uint8_t *numbers;     /* behind them: the struct as it was set */
-  void *instead;        /* owned: the state of what runs instead of CLBlast */
-  joined_state *joined; /* owned: of a launch that stands for others */
+  cl_kernel handle;  /* owned; NULL until it is made */
+  bool has_run;      /* all arguments were set */
+  uint64_t *serials; /* owned (n_pointers): of the buffers that were set */
+  uint8_t *numbers;  /* behind them: the struct as it was set */
+  void *instead;     /* owned: the state of what runs instead of CLBlast */
 } bound_launch;
 
 typedef struct cl_state {
@@ -30,7 +29,6 @@ void opencl_state_destroy(stream *base, void *state) {
   for (int i = 0; i < c->n; i++) {
     if (c->launches[i].handle) s->cl->clReleaseKernel(c->launches[i].handle);
     free(c->launches[i].serials);
-    joined_state_destroy(s, c->launches[i].joined);
     opencl_state_destroy(base, c->launches[i].instead);
   }
   free(c);
@@ -82,8 +80,9 @@ static bool put_number(const recorded_launch *l, const bound_launch *b, int i, u
   return true;
 }
 
-const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
-                               int64_t *offset) {
+/* The buffer that value i holds at present, or NULL, and the offset of element 0. */
+static const cl_buffer *launch_memory(const recorded_launch *l, int i, const run_operands *o,
+                                      int64_t *offset) {
   const launch_value *v = &l->values[i];
   *offset = l->values[i + 1].as.i;
   if (v->kind == VALUE_SCRATCH) return (const cl_buffer *)o->scratch;
@@ -148,15 +147,6 @@ static clave_status set_changed(cl_stream *s, const recorded_launch *l, bound_la
     s->fault_armed = true;
   }
   return changed ? set_numbers(s, l, b) : NULL;
-}
-
-/* The table and buffers of what one launch stands for: its parameters with their offsets. */
-static clave_status set_joined(cl_stream *s, const recorded_launch *l, bound_launch *b,
-                               const run_operands *o) {
-  const cl_buffer *buffers[1 + MAX_JOINED_BUFFERS];
-  TRY(joined_bind(s, l->joined, &b->joined, o, buffers));
-  for (int i = 0; i <= MAX_JOINED_BUFFERS; i++) TRY(set_memory(s, l, b, 2 * i, buffers[i]));
-  return b->has_run ? NULL : set_numbers(s, l, b);
 }
 
 /* Numbers that stay, and local memory. */
@@ -231,7 +221,6 @@ static clave_status enqueue_first(cl_stream *s, const recorded_launch *l, const 
 static void drop_kernel(const cl_stream *s, bound_launch *b) {
   if (b->handle) s->cl->clReleaseKernel(b->handle);
   free(b->serials);
-  joined_state_destroy(s, b->joined);
   *b = (bound_launch){0};
 }
 
@@ -251,7 +240,7 @@ static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_lau
   if (l->blas) return run_product(s, l, b, o);
   bool first = !b->has_run;
   clave_status st = b->handle ? NULL : make_kernel(s, l, b);
-  if (!st) st = (l->joined ? set_joined : set_changed)(s, l, b, o);
+  if (!st) st = set_changed(s, l, b, o);
   if (st) {
     drop_kernel(s, b); /* half of its arguments may be set */
     return st;

@@ -29,9 +29,9 @@ LINKED = ("libpcre2-dev", "libutf8proc-dev", "libedit-dev", "libbsd-dev", "libnc
 IS_PURE = os.environ.get("CLAVE_WHEEL") == "pure"
 
 # What a source archive needs of the repository to build a wheel.
-ROOMS = "api backend base cli compile delegate include interp json jinja kernels_cl llm ops serialize tokenizer"
+ROOMS = "api backend base cli compile delegate include interp json jinja kernels_cl llm mk ops serialize tokenizer"
 SINGLE = ("LICENSE", "Makefile", "README.md")
-SUFFIXES = {".c", ".cc", ".cl", ".fbs", ".h", ".py", ".sh", ".tsv"}
+SUFFIXES = {".c", ".cc", ".cl", ".fbs", ".h", ".mk", ".py", ".sh", ".tsv"}
 
 # Debian packages by the header that shows whether they are installed.
 NEEDED = {

@@ -1,0 +1,20 @@
+# Generated sources, which are rewritten only when what they are made from has changed.
+$(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
+	$(call say,GEN,$@)$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs --skip-flatc
+$(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
+	@mkdir -p $(GEN)
+	$(call say,GEN,$@)$(PYTHON) $< --out $(GEN)/kernels_embed.c --header $(ARGS_HDR) $(KERNELS)
+$(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend/opencl/*.c)
+	$(call say,GEN,$@)$(PYTHON) $< --kernels $(KERNELS) --sources $(filter %.c,$^)
+	@touch $@
+
+# What compiled programs are built of.
+COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
+  $(addprefix json/,json.h syntax.c writer.h writer.c) \
+  $(filter-out %/backend.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
+  $(addprefix interp/,arena.h arena.c executable.h interp.h plan_control.c plan_narrow.c plan_op.c plan_part.c plan_storage.c planner.h planner.c scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \
+  serialize/program.h serialize/numbering.c
+COMPILED := $(filter-out base/tuning_%.c,$(COMPILED))
+COMPILED_GEN = $(addprefix $(GEN)/,steps.def ir.h ir_desc.c op_rules.h cpu_ops.h steps_table.c)
+$(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(COMPILED_GEN)
+	$(call say,GEN,$@)$(PYTHON) $< --out $@ $(COMPILED_GEN:%=--generated %) $(COMPILED)

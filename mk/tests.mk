@@ -1,0 +1,38 @@
+# Test programs, fuzz targets and benchmarks: C files with a main each.
+$(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
+# A host of an earlier release: the headers in its folder go before ours, and nothing of clave is linked.
+$(BUILD)/obj/test/delegate/release_1/%.o: EXTRA = -Itest/delegate/release_1
+$(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/obj/test/delegate/release_1/host.o
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ $(LDFLAGS) -lcmocka -pthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+$(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
+# cmocka.h needs these first, wherever clang-format sorts it.
+$(BUILD)/obj/test/%.o: EXTRA = $(if $(SAN),-O0) -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
+$(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
+$(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANFLAGS) -fopenmp -o $@ $^ -lopenblas $(LIBS) -lOpenCL
+$(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
+$(BUILD)/fuzz/fuzz_npy $(BUILD)/fuzz/replay_fuzz_npy: $(BUILD)/obj/cli/npy.o
+$(BUILD)/fuzz/fuzz_delegate $(BUILD)/fuzz/replay_fuzz_delegate: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
+# A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
+$(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+# Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
+WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
+$(FAULT_BIN): $(BUILD)/test/fault/%: $(BUILD)/obj/test/fault/%.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/obj/test/fault/loop.o $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+$(BUILD)/test/fault/run_delegate_faults: $(filter $(BUILD)/obj/delegate/%,$(DELEGATE_OBJ))
+$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h test/stub_opencl/generate.py
+	$(call say,GEN,$@)$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
+	$(call say,LD,$@)$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I. -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
+tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
+fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
+fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)

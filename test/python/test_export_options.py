@@ -80,7 +80,7 @@ def test_names_of_several_methods():
         ({"output_names": []}, "output_names has 0, method 'forward' has 3 outputs: logits, scores_0, scores_1"),
         ({"input_names": ["a", "a"]}, "input_names of method 'forward' has 'a' twice"),
         ({"input_names": "ab"}, "input_names: expected a list of names, or a dict of lists by method, got 'ab'"),
-        ({"output_names": ["a", ""]}, r"output_names of method 'forward' is \['a', ''\], expected"),
+        ({"output_names": ["a", ""]}, r"output_names of method 'forward': expected a list of names, got \['a', ''\]"),
         ({"input_names": {"decode": ["a"]}}, "input_names has names for 'decode', the methods are forward"),
     ],
 )

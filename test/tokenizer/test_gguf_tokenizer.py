@@ -229,7 +229,7 @@ def test_what_is_said_with_another_in_its_place(tmp_path):
         match=r"pre-tokenizer: expected one of .*, got 'what'; another tokenizer can be given .*tokenizer=, --tok",
     ):
         read_tokenizer(file, n)
-    with pytest.raises(Error, match="pre-tokenizer 'what'"):
+    with pytest.raises(Error, match=r"pre-tokenizer: expected one of .*, got 'what'"):
         read_metadata(file, n)
     said = {"bos": begin, "eos": 7, "stop_ids": [7, turn, end], "chat_template": "{{ x }}"}
     assert read_metadata(file, n, given) == said

@@ -338,51 +338,60 @@ static void test_inputs_that_overlap(void **state) {
 
 /* ---------------------------------------------------------------- lists */
 
-/* n inputs and n outputs, their negatives, of one size that may be open. */
+enum { MANY = 300 };
+typedef struct negatives {
+  uint32_t indices[2 * MANY];
+  char names[2 * MANY][8];
+  clave_delegate_size sizes[MANY];
+  clave_delegate_tensor tensors[2 * MANY];
+  clave_delegate_field fields[MANY][3];
+  clave_delegate_node nodes[MANY];
+  clave_delegate_graph g;
+} negatives;
+
+/* n inputs, each of an open size of its own, and n outputs, their negatives. */
+static void init_negatives(negatives *s, uint32_t n) {
+  for (uint32_t i = 0; i < 2 * n; i++) {
+    s->indices[i] = i;
+    (void)snprintf(s->names[i], sizeof s->names[i], "t%u", (unsigned)(i % 1000));
+    s->tensors[i] = (clave_delegate_tensor){.name = s->names[i],
+                                            .kind = i < n ? CLAVE_SLOT_INPUT : CLAVE_SLOT_OUTPUT,
+                                            .dtype = CLAVE_F32,
+                                            .rank = 1,
+                                            .sizes = {1 + i % n}};
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t *from = &s->indices[i], *to = &s->indices[n + i];
+    s->sizes[i] = (clave_delegate_size){s->names[i], 1, 4};
+    s->fields[i][0] = (clave_delegate_field){
+        .name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 1, .tensors = from};
+    s->fields[i][1] = (clave_delegate_field){
+        .name = "neg", .kind = CLAVE_DELEGATE_STEP, .dtype = CLAVE_F32, .n = 1, .operands = first};
+    s->fields[i][2] =
+        (clave_delegate_field){.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = to};
+    s->nodes[i] = (clave_delegate_node){"Elementwise", "neg", s->fields[i], 3};
+  }
+  s->g = (clave_delegate_graph){.size = sizeof s->g,
+                                .sizes = n ? s->sizes : NULL,
+                                .n_sizes = n,
+                                .tensors = n ? s->tensors : NULL,
+                                .n_tensors = 2 * n,
+                                .nodes = n ? s->nodes : NULL,
+                                .n_nodes = n};
+}
+
 static void test_lists_of_a_graph(void **state) {
   (void)state;
-  enum { MANY = 300 };
-  static clave_delegate_tensor tensors[2 * MANY];
-  static clave_delegate_field fields[MANY][3];
-  static clave_delegate_node nodes[MANY];
+  static negatives s;
   static clave_delegate_answer answers[MANY];
-  static uint32_t indices[2 * MANY];
-  static char names[2 * MANY][8];
-  static clave_delegate_size sizes[MANY];
   static const uint32_t counts[] = {0, 1, 2, MANY};
   for (int c = 0; c < 4; c++) {
     const uint32_t n = counts[c];
-    for (uint32_t i = 0; i < 2 * n; i++) {
-      indices[i] = i;
-      (void)snprintf(names[i], sizeof names[i], "t%u", (unsigned)(i % 1000));
-      tensors[i] = (clave_delegate_tensor){
-          names[i], i < n ? CLAVE_SLOT_INPUT : CLAVE_SLOT_OUTPUT, CLAVE_F32, 1, {0}, {1 + i % n},
-          NULL};
-    }
-    for (uint32_t i = 0; i < n; i++) {
-      sizes[i] = (clave_delegate_size){names[i], 1, 4};
-      const clave_delegate_field of[3] = {
-          {.name = "inputs", .kind = CLAVE_DELEGATE_READS_LIST, .n = 1, .tensors = &indices[i]},
-          {.name = "neg",
-           .kind = CLAVE_DELEGATE_STEP,
-           .dtype = CLAVE_F32,
-           .n = 1,
-           .operands = first},
-          {.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &indices[n + i]}};
-      memcpy(fields[i], of, sizeof of);
-      nodes[i] = (clave_delegate_node){"Elementwise", "neg", fields[i], 3};
-    }
-    const clave_delegate_graph g = {.size = sizeof g,
-                                    .sizes = n ? sizes : NULL,
-                                    .n_sizes = n,
-                                    .tensors = n ? tensors : NULL,
-                                    .n_tensors = 2 * n,
-                                    .nodes = n ? nodes : NULL,
-                                    .n_nodes = n};
     const clave_delegate_payload payload = {
-        .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &g};
+        .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &s.g};
     clave_delegate_handle p, in;
-    fine(d.query(device, &g, n ? answers : NULL));
+    init_negatives(&s, n);
+    fine(d.query(device, &s.g, n ? answers : NULL));
     for (uint32_t i = 0; i < n; i++) assert_true(answers[i].supported);
     fine(d.load(&payload, &p));
     in = create(p);

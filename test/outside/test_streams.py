@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -86,3 +87,21 @@ def test_every_command(build, root, outsider, tmp_path, command, streams):
     assert p.returncode == 0 or len(errors) <= 1, p.stderr  # what is good prints its times there
     if streams.startswith(">") and whole.stdout and whole.returncode == 0:
         assert p.returncode == 1, command
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_a_host_without_streams(build, root, outsider, tmp_path, closed):
+    """Files and the sockets to child processes get the numbers of the streams."""
+    script = """
+import sys
+import clave, numpy as np
+program, digit = clave.load("examples/mnist/mnist.clv"), np.load("examples/mnist/digits/7.npy")
+results = [clave.Session(program, device)(digit)[0] for device in ("cpu", "opencl")]
+with open(sys.argv[1], "w") as file:
+    file.write(f"{np.allclose(*results, atol=1e-5)}")
+"""
+    paths = {"CLAVE_LIBRARY": str(build / "libclave.so"), "PYTHONPATH": str(root / "python")}
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", script, str(tmp_path / "same")]
+    subprocess.run(command, cwd=root, env=outsider | paths, check=True, timeout=300)
+    assert (tmp_path / "same").read_text() == "True"
+    assert list((tmp_path / "home").rglob("*.clbin"))

@@ -378,6 +378,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_llm_get_info": (_P, C.POINTER(LLMInfo)),
     "clave_llm_render": (_P, C.POINTER(TemplateInputs), _OUT, C.POINTER(C.c_size_t)),
     "clave_llm_render_ids": (_P, C.POINTER(TemplateInputs), C.POINTER(Ids)),
+    "clave_llm_template_ignores": (_P, C.POINTER(TemplateInputs), C.POINTER(C.c_bool), C.POINTER(C.c_bool)),
     "clave_llm_conversation_create": (_P, C.POINTER(ConversationOptions), _OUT),
     "clave_llm_set_sampler": (_P, C.POINTER(SamplerOptions)),
     "clave_llm_prompt": (_P, C.POINTER(C.c_uint32), C.c_size_t),

@@ -68,6 +68,14 @@ def test_other_digits(tmp_path, firmware):
         assert make(firmware[0], "run", f"PICTURE={tmp_path / 'p.npy'}").startswith(f"digit {digit},")
 
 
+def test_int8(firmware):
+    """The network rounded to 8 bits: exported, built and run, in less flash and static memory than the one in f32."""
+    said = make(firmware[0], "int8", f"PYTHON={sys.executable}")
+    sizes = r"flash (\d+) KB, static memory (\d+) KB of 100 KB\ndigit 7, stack (\d+) bytes\n"
+    flash, memory, stack = map(int, re.search(sizes, said).groups())
+    assert flash < 160 and memory <= 55 and 1000 < stack < 24 << 10
+
+
 def test_readme():
     commands = "\n".join(text for _, text in blocks(EXAMPLE / "README.md", "sh"))
     assert commands == "make -s -C examples/cortex_m\nmake -s -C examples/cortex_m run\n"

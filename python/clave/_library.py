@@ -488,7 +488,17 @@ def call(name: str, *args: Any) -> None:
     raise (Cancelled if code == Code.CANCELLED else Error)(message, code)
 
 
-class Handle:
+class Uncopied:
+    """An object whose copies would share what one of them closes: copy and pickle are an Error."""
+
+    def __reduce__(self) -> Any:
+        raise Error(
+            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
+            Code.UNSUPPORTED,
+        )
+
+
+class Handle(Uncopied):
     """Owns an object of the library and destroys it with this one, or before by `close`. keep: what must outlive it."""
 
     def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Any, ...] = ()) -> None:
@@ -514,12 +524,6 @@ class Handle:
         if pointer:
             self._destroy(pointer)
         self._keep = ()
-
-    def __reduce__(self) -> Any:
-        raise Error(
-            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
-            Code.UNSUPPORTED,
-        )
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):

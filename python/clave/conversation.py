@@ -138,7 +138,7 @@ def answer_each(streams: Sequence[Stream]) -> list[Answer]:
     return [stream._answer(text) for stream, text in zip(streams, texts, strict=True)]
 
 
-class Conversation:
+class Conversation(L.Uncopied):
     """One text in the making: the ids so far and the model's state after them. LLM.conversation makes one.
 
     For one thread at a time; several of a model share its weights. Every method raises Error with one line that says

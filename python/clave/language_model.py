@@ -22,7 +22,7 @@ DEFAULT_NEW_TOKENS = 256
 _log = logging.getLogger("clave")
 
 
-class LLM:
+class LLM(L.Uncopied):
     """A program that docs/llm.md calls a language model, with its tokenizer, on a device.
 
     path: of a .clv, or a .json with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from _environment import without_make
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples/cortex_m"
@@ -22,9 +23,8 @@ from documents import blocks
 
 
 def make(out, *words):
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "CC", "CFLAGS")}
     command = ["make", "-s", "-C", str(EXAMPLE), f"OUT={out}", f"CLAVE={BUILD / 'clave'}", *words]
-    r = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env)
+    r = subprocess.run(command, capture_output=True, text=True, timeout=900, env=without_make())
     assert r.returncode == 0, r.stdout + r.stderr
     return r.stdout
 
@@ -79,6 +79,5 @@ def test_int8(firmware):
 def test_readme():
     commands = "\n".join(text for _, text in blocks(EXAMPLE / "README.md", "sh"))
     assert commands == "make -s -C examples/cortex_m\nmake -s -C examples/cortex_m run\n"
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "CC", "CFLAGS")}
-    r = subprocess.run(["bash", "-euc", commands], cwd=ROOT, capture_output=True, text=True, env=env)
+    r = subprocess.run(["bash", "-euc", commands], cwd=ROOT, capture_output=True, text=True, env=without_make())
     assert r.returncode == 0 and "\ndigit 7, stack " in r.stdout, r.stdout + r.stderr

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/files.h"
+#include "cli/report.h"
 #include "json/json.h"
 #include "json/writer.h"
 
@@ -73,7 +74,17 @@ clave_template_inputs chat_template_inputs(const chat_inputs *c) {
                                  .tools = c->tools.size ? c->tools.data : NULL,
                                  .documents = c->documents.size ? c->documents.data : NULL,
                                  .arguments = c->arguments.size ? c->arguments.data : NULL,
-                                 .add_generation_prompt = true};
+                                 .add_generation_prompt = true,
+                                 .join_parts = true};
+}
+
+int note_ignored_inputs(clave_status st, bool tools, bool documents) {
+  if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
+  clave_status_free(st);
+  if (tools) print_note(NULL, "the chat template ignores --tools: the model does not see them");
+  if (documents)
+    print_note(NULL, "the chat template ignores --documents: the model does not see them");
+  return EXIT_GOOD;
 }
 
 void free_chat_inputs(chat_inputs *c) {

@@ -40,7 +40,7 @@ static const flag compile_flags[] = {
     {"--dim", FLAG_LIST, offsetof(compile_arguments, dims), "NAME=N",
      "fixes an open size of the inputs; repeatable", 0, 0},
     {"--march", FLAG_TEXT, offsetof(compile_arguments, march), "M",
-     "the compiler's -march: for processors of that kind alone", 0, 0},
+     "the compiler's -march: for processors of that kind alone, and built faster", 0, 0},
     {"--processor", FLAG_TEXT, offsetof(compile_arguments, processor), "P",
      "portable: for every processor, weights that are packed included; it is small, and slower "
      "where there is AVX2",

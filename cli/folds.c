@@ -7,7 +7,10 @@
 
 #include "base/memory.h"
 
-enum { FEWEST_HIDDEN = 8, MOST_NODES = 20000 /* the search is quadratic */ };
+enum {
+  FEWEST_HIDDEN = 8,
+  MOST_COMPARISONS = 150000000 /* of nodes, and of all searches together: a graph of 20,000 */
+};
 
 static bool is_same_tensor(const clave_tensor_info *a, const clave_tensor_info *b) {
   return a->dtype == b->dtype && a->rank == b->rank && a->is_scalar == b->is_scalar &&
@@ -24,15 +27,18 @@ static bool is_same_node(const graph *g, const graph_node *a, const graph_node *
   return true;
 }
 
-/* kinds[i]: equal for equal nodes, the number of the first of them. */
-static uint32_t *number_kinds(const graph *g) {
+/* kinds[i]: equal for equal nodes, the number of the first of them. *left: comparisons that may be
+ * made; at 0 the nodes that are left differ from all others. */
+static uint32_t *number_kinds(const graph *g, uint64_t *left) {
   uint32_t *kinds = calloc((size_t)g->n_nodes + 1, sizeof *kinds);
   uint32_t *distinct = calloc((size_t)g->n_nodes + 1, sizeof *distinct), n = 0;
   for (uint32_t i = 0; kinds && distinct && i < g->n_nodes; i++) {
     uint32_t k = 0;
-    while (k < n && !is_same_node(g, &g->nodes[distinct[k]], &g->nodes[i])) k++;
+    const bool searches = *left >= n;
+    *left -= searches ? n : 0;
+    while (searches && k < n && !is_same_node(g, &g->nodes[distinct[k]], &g->nodes[i])) k++;
     if (k == n) distinct[n++] = i;
-    kinds[i] = distinct[k];
+    kinds[i] = searches ? distinct[k] : i;
   }
   if (!distinct) {
     free(kinds);
@@ -59,19 +65,24 @@ static graph_fold find_largest(const uint32_t *kinds, uint32_t begin, uint32_t e
   return best;
 }
 
-static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, graph_folds *out) {
+/* *left: comparisons that may be made; a part that would take more is not searched. */
+static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, uint64_t *left,
+                      graph_folds *out) {
+  const uint64_t n = end - begin, comparisons = n * n * 3 / 8; /* of all periods up to n / 2 */
+  if (comparisons > *left) return true;
+  *left -= comparisons;
   const graph_fold best = find_largest(kinds, begin, end);
   if (count_hidden(&best) < FEWEST_HIDDEN) return true;
-  return add_folds(kinds, begin, best.first, out) &&
+  return add_folds(kinds, begin, best.first, left, out) &&
          array_reserve(&out->items, &out->capacity, (size_t)out->n + 1, sizeof *out->items) &&
          (out->items[out->n++] = best, true) &&
-         add_folds(kinds, best.first + best.period * best.count, end, out);
+         add_folds(kinds, best.first + best.period * best.count, end, left, out);
 }
 
 int find_folds(const graph *g, graph_folds *folds) {
-  if (g->n_nodes > MOST_NODES) return EXIT_GOOD;
-  uint32_t *kinds = number_kinds(g);
-  const bool good = kinds && add_folds(kinds, 0, g->n_nodes, folds);
+  uint64_t left_kinds = MOST_COMPARISONS, left = MOST_COMPARISONS;
+  uint32_t *kinds = number_kinds(g, &left_kinds);
+  const bool good = kinds && add_folds(kinds, 0, g->n_nodes, &left, folds);
   free(kinds);
   return good ? EXIT_GOOD : fail_memory();
 }

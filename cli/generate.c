@@ -341,39 +341,11 @@ static int check_template(const generate_arguments *a, const speech *s) {
   return result;
 }
 
-/* True if the template writes the same with `in` as without its tools and documents. */
-static int is_ignored(const speech *s, const clave_template_inputs *in, bool *out) {
-  clave_template_inputs without = *in;
-  char *made[2] = {NULL};
-  size_t size[2] = {0};
-  without.tools = without.documents = NULL;
-  *out = false;
-  clave_status st = clave_llm_render(s->llm, in, &made[0], &size[0]);
-  if (!st) st = clave_llm_render(s->llm, &without, &made[1], &size[1]);
-  if (!st) *out = size[0] == size[1] && memcmp(made[0], made[1], size[0]) == 0;
-  clave_text_free(made[0]);
-  clave_text_free(made[1]);
-  if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
-  clave_status_free(st); /* the template needs other messages, or the real call reports the error */
-  return EXIT_GOOD;
-}
-
 static int note_ignored(const speech *s) {
-  const clave_template_inputs all = chat_template_inputs(&s->chat);
-  clave_template_inputs in = all;
-  bool ignored = false;
-  in.messages = "[{\"role\": \"user\", \"content\": \"?\"}]";
-  in.now = 1;
-  in.documents = NULL;
-  if (in.tools) TRY_EXIT(is_ignored(s, &in, &ignored));
-  if (ignored) print_note(NULL, "the chat template ignores --tools: the model does not see them");
-  in.tools = NULL;
-  in.documents = all.documents;
-  ignored = false;
-  if (in.documents) TRY_EXIT(is_ignored(s, &in, &ignored));
-  if (ignored)
-    print_note(NULL, "the chat template ignores --documents: the model does not see them");
-  return EXIT_GOOD;
+  const clave_template_inputs in = chat_template_inputs(&s->chat);
+  bool tools, documents;
+  clave_status st = clave_llm_template_ignores(s->llm, &in, &tools, &documents);
+  return note_ignored_inputs(st, tools, documents);
 }
 
 /* The template's tokens that are text to the tokenizer: the model was not trained on those. */

@@ -79,32 +79,20 @@ static int64_t find_embedding(const graph *g) {
 
 /* ---------------------------------------------------------------- the chat template */
 
-/* NULL: the template raises an exception. */
-static int render(const clave_template *t, const char *tools, char **out) {
-  size_t size;
-  const clave_template_inputs in = {.size = sizeof in,
-                                    .messages = "[{\"role\": \"user\", \"content\": \"?\"}]",
-                                    .tools = tools,
-                                    .add_generation_prompt = true,
-                                    .now = 1};
-  clave_status st = clave_template_render(t, &in, out, &size);
-  if (!st || clave_status_code(st) == CLAVE_NO_MEMORY) return st ? fail_status(st) : EXIT_GOOD;
-  clave_status_free(st);
-  return EXIT_GOOD;
-}
-
 /* Sets *out if the template writes tools. */
 static int look_for_tools(const clave_template *t, bool *out) {
-  static const char tools[] =
-      "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"?\", "
-      "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}]";
-  char *with = NULL, *without = NULL;
-  int result = render(t, tools, &with);
-  if (!result) result = render(t, NULL, &without);
-  *out = with && without && strcmp(with, without) != 0;
-  clave_text_free(with);
-  clave_text_free(without);
-  return result;
+  const clave_template_inputs in = {
+      .size = sizeof in,
+      .tools =
+          "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"?\", "
+          "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}]",
+      .add_generation_prompt = true};
+  bool ignored, documents;
+  clave_status st = clave_template_ignores(t, &in, &ignored, &documents);
+  if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
+  *out = !st && !ignored;
+  clave_status_free(st); /* the template raises an exception: it is not known to write tools */
+  return EXIT_GOOD;
 }
 
 static int read_template(language_model *l) {
@@ -171,7 +159,8 @@ static void write_first_line(const char *s, page *out) {
 static void write_sampling(const json *said, page *out) {
   const json *samples = said ? json_member(said, "do_sample") : NULL;
   if (!said || json_kind_of(said) != JSON_OBJECT) {
-    text_puts(out, "not said: chats use temperature 0.8, min_p 0.05");
+    text_printf(out, "not said: chats use temperature %g, min_p %g",
+                (double)CLAVE_LLM_CHAT_TEMPERATURE, (double)CLAVE_LLM_CHAT_MIN_P);
   } else if (samples && !json_is_true(samples)) {
     text_puts(out, "greedy");
   } else {

@@ -18,7 +18,8 @@ static const flag optimize_flags[] = {
      "the program to write, a .clv or .json; without it nothing is written",
      offsetof(optimize_arguments, model.program), 0},
     {"--pass", FLAG_LIST, offsetof(optimize_arguments, passes), "NAME",
-     "runs this pass; repeatable (default: all)", 0, 0},
+     "runs this pass; repeatable, also with the same name, which changes nothing (default: all)", 0,
+     0},
 };
 
 /* What the passes did, as they tell it. */

@@ -31,6 +31,12 @@ static const flag template_flags[] = {
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "prints {\"text\": ...}", 0, 0},
 };
 
+static int note_ignored(const clave_template *t, const clave_template_inputs *in) {
+  bool tools, documents;
+  clave_status st = clave_template_ignores(t, in, &tools, &documents);
+  return note_ignored_inputs(st, tools, documents);
+}
+
 static int render(const template_arguments *a, const chat_inputs *given, page *out) {
   clave_template *t;
   char *rendered = NULL;
@@ -42,8 +48,12 @@ static int render(const template_arguments *a, const chat_inputs *given, page *o
   in.add_generation_prompt = !a->no_generation_prompt;
   TRY_STATUS(clave_template_load(a->file, &t));
   clave_status st = clave_template_render(t, &in, &rendered, &size);
+  int result = st ? fail_status(st) : note_ignored(t, &in);
   clave_template_destroy(t);
-  if (st) return fail_status(st);
+  if (result) {
+    clave_text_free(rendered);
+    return result;
+  }
   if (a->json) {
     json_writer j = {.out = out};
     emit_record(&j, NULL);

@@ -76,6 +76,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   if (!k->carries) flags[n++] = k->steps[1];
   if (o->library && !o->bare) flags[n++] = "-fPIC";
   if (o->library && !o->bare) flags[n++] = "-fvisibility=hidden";
+  if (o->march && !o->is_portable && !k->is_packed) flags[n++] = "-DKERNEL_MARCH=1";
   if (o->march) flags[n++] = o->march;
   flags[n] = NULL;
 }
@@ -405,7 +406,8 @@ static clave_status write_files(project *k, const compile_plan *plan, const comp
   k->sources[k->n_sources++] = "model.c";
   TRY(write_library(k, plan, o));
   TRY(project_embed_by(k, &embedded_weights, write_weights, plan, NULL));
-  if (used->packed.n) TRY(project_embed_by(k, &embedded_forms, write_packed, &used->packed, NULL));
+  k->is_packed = used->packed.n > 0;
+  if (k->is_packed) TRY(project_embed_by(k, &embedded_forms, write_packed, &used->packed, NULL));
   return write_needed(k, o, needed);
 }
 

@@ -43,6 +43,7 @@ typedef struct project {
   bool is_plain;                    /* no constant is encoded */
   bool is_whole;                    /* no convolution has groups */
   bool is_single;                   /* no tensor is of 16-bit floats */
+  bool is_packed;                   /* weights lie in it packed, for one level of processors */
   size_t memory_bytes;              /* where it is static */
   char room[40];                    /* flag: the static memory of its command line; "" */
   char steps[2][80];                /* flags: the kinds of elementwise steps that there are */

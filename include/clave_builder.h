@@ -159,7 +159,8 @@ typedef void (*clave_pass_fn)(void *ctx, const clave_pass_info *info);
 
 typedef struct clave_optimize_options {
   size_t size;               /* sizeof(clave_optimize_options) */
-  const char *const *passes; /* (n_passes) names of those to run; NULL: all. An error lists them. */
+  const char *const *passes; /* (n_passes) names of those to run, each of which may stand there
+                                more than once; NULL: all. An error lists them. */
   uint32_t n_passes;
   clave_pass_fn report; /* told of each pass, in their order; may be NULL */
   void *report_ctx;

@@ -83,6 +83,10 @@ typedef struct clave_llm_options {
   size_t clv_size;
 } clave_llm_options;
 
+/* How chats sample if the program does not say. */
+#define CLAVE_LLM_CHAT_TEMPERATURE 0.8F
+#define CLAVE_LLM_CHAT_MIN_P 0.05F
+
 typedef struct clave_llm_info {
   size_t size;                      /* sizeof(clave_llm_info) */
   uint32_t max_context;             /* tokens; prompts and what is generated share it */
@@ -97,8 +101,8 @@ typedef struct clave_llm_info {
   uint32_t page_rows; /* tokens of a page of the memory that conversations share, which
                          docs/kv_cache.md describes; 0: each has its own */
   const clave_sampler_options *chat_sampling; /* how chats sample by default: as the model's authors
-                                                 do; if the program does not say, at temperature 0.8
-                                                 with min_p 0.05 */
+                                                 do; if the program does not say, with
+                                                 CLAVE_LLM_CHAT_TEMPERATURE and _MIN_P */
 } clave_llm_info;
 
 /* Keeps the device alive. */
@@ -136,6 +140,10 @@ CLAVE_API clave_status clave_llm_render(const clave_llm *llm, const clave_templa
 CLAVE_API clave_status clave_llm_render_ids(const clave_llm *llm,
                                             const clave_template_inputs *inputs,
                                             clave_ids *out) CLAVE_CHECK;
+/* As clave_template_ignores, for the model's chat template. */
+CLAVE_API clave_status clave_llm_template_ignores(const clave_llm *llm,
+                                                  const clave_template_inputs *inputs, bool *tools,
+                                                  bool *documents) CLAVE_CHECK;
 
 /* One text in the making: the ids so far and the state of the model after them. */
 typedef struct clave_llm_conversation clave_llm_conversation;

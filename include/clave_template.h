@@ -46,6 +46,9 @@ typedef struct clave_template_inputs {
   const char *name; /* of the template, where a file has several; NULL: "tool_use" if there are
                        tools and it has that, else "default" */
   int64_t now;      /* what strftime_now calls now, in seconds since 1970; 0: the clock's */
+  bool join_parts;  /* contents that are lists of parts are given as clave_llm_prompt_messages gives
+                       them: as a list to a template that prints the texts of lists, as one text to
+                       any other; a part that is no text is CLAVE_INVALID */
 } clave_template_inputs;
 
 /* A template that raises an exception is CLAVE_INVALID with its message. *text ends in NUL and is
@@ -53,6 +56,13 @@ typedef struct clave_template_inputs {
 CLAVE_API clave_status clave_template_render(const clave_template *t,
                                              const clave_template_inputs *inputs, char **text,
                                              size_t *size) CLAVE_CHECK;
+
+/* True for tools, and for documents, if the inputs have them and the template writes the same text
+ * without them. The messages are not used: a chat with one short message of the user is rendered.
+ * CLAVE_INVALID: the template raises an exception for that chat. */
+CLAVE_API clave_status clave_template_ignores(const clave_template *t,
+                                              const clave_template_inputs *inputs, bool *tools,
+                                              bool *documents) CLAVE_CHECK;
 
 #ifdef __cplusplus
 }

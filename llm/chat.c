@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/float_env.h"
+#include "base/sized.h"
 #include "tokenizer/parts.h"
 
 /* ---------------------------------------------------------------- which template */
@@ -36,16 +37,33 @@ const char *clave_llm_chat_template_name(size_t index) { return clave_template_b
 
 /* ---------------------------------------------------------------- rendering */
 
-clave_status chat_render(const clave_llm *l, const clave_template *t,
-                         const clave_template_inputs *inputs, bool marked, jinja_output *out) {
+static clave_template_inputs add_known(const clave_llm *l, const clave_template_inputs *inputs) {
   clave_template_inputs in = *inputs;
   if (!in.bos) in.bos = l->bos_text;
   if (!in.eos) in.eos = l->eos_text;
-  text settled = {0};
-  *out = (jinja_output){0};
-  clave_status st = chat_settle_parts(t, &in, &settled);
-  if (!st) st = template_render(t, &in, marked, out);
-  text_free(&settled);
+  in.join_parts = true;
+  return in;
+}
+
+clave_status chat_render(const clave_llm *l, const clave_template *t,
+                         const clave_template_inputs *inputs, bool marked, jinja_output *out) {
+  const clave_template_inputs in = add_known(l, inputs);
+  return template_render(t, &in, marked, out);
+}
+
+clave_status clave_llm_template_ignores(const clave_llm *l, const clave_template_inputs *inputs,
+                                        bool *tools, bool *documents) {
+  OWN_FLOAT_ENV;
+  clave_template_inputs in;
+  clave_template *made;
+  const clave_template *t;
+  *tools = *documents = false;
+  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
+  TRY(chat_own_or_named(l, NULL, &made, &t));
+  in = add_known(l, &in);
+  in.size = sizeof in;
+  clave_status st = template_ignores(t, &in, tools, documents);
+  clave_template_destroy(made);
   return st;
 }
 

@@ -18,11 +18,6 @@ clave_status chat_render(const clave_llm *l, const clave_template *t,
 clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
 
-/* chat_parts.c: rewrites contents that are lists of parts into a form that the template reads. *in
- * then points to the messages in `out` (empty before); without such contents nothing changes. */
-clave_status chat_settle_parts(const clave_template *t, clave_template_inputs *in,
-                               text *out) STATUS_CHECK;
-
 /* Stands for an answer, to find what the template writes behind it. */
 #define CHAT_ANSWER "CLAVE_ANSWER"
 

@@ -8,7 +8,7 @@
 
 #include "json/json.h"
 #include "json/writer.h"
-#include "llm/chat.h"
+#include "llm/template.h"
 
 typedef enum speaker { OTHER, SYSTEM, USER, ASSISTANT, TOOL, SPEAKERS } speaker;
 static const char *const speaker_names[SPEAKERS] = {"", "system", "user", "assistant", "tool"};
@@ -149,6 +149,7 @@ static clave_status render_probe(const clave_template *t, const clave_template_i
   write_probe(role, content, &messages);
   in.messages = messages.data;
   in.tools = in.documents = NULL;
+  in.join_parts = false;
   in.add_generation_prompt = false;
   clave_status st = text_status(&messages);
   if (!st) st = template_render(t, &in, false, out);
@@ -291,7 +292,7 @@ static clave_status settle(const clave_template *t, const clave_template_inputs 
   return st;
 }
 
-clave_status chat_settle_parts(const clave_template *t, clave_template_inputs *in, text *out) {
+clave_status template_join_parts(const clave_template *t, clave_template_inputs *in, text *out) {
   note_reader r = {0};
   if (!in->messages || !may_have_parts(in->messages)) return NULL;
   clave_status st =

@@ -111,8 +111,8 @@ static clave_status token_text(const clave_llm *l, int32_t id, const char *other
  * taken. */
 static void choose_chat_sampling(clave_llm *l, const llm_metadata *said) {
   const clave_sampler_options usual = {.size = sizeof usual,
-                                       .temperature = 0.8F,
-                                       .min_p = 0.05F,
+                                       .temperature = CLAVE_LLM_CHAT_TEMPERATURE,
+                                       .min_p = CLAVE_LLM_CHAT_MIN_P,
                                        .repetition_penalty = said->sampling.repetition_penalty};
   bool says = said->has_sampling && (said->has_do_sample || said->sampling.temperature > 0);
   l->chat_sampling = says ? said->sampling : usual;

@@ -21,6 +21,13 @@ clave_status template_add(clave_template *t, const char *name, const char *sourc
                           size_t size) STATUS_CHECK;
 /* Adds what `said` is: a built-in template's name, or a text. */
 clave_status template_add_said(clave_template *t, const char *said) STATUS_CHECK;
+/* chat_parts.c: rewrites contents that are lists of parts into a form that the template reads. *in
+ * then points to the messages in `out` (empty before); without such contents nothing changes. */
+clave_status template_join_parts(const clave_template *t, clave_template_inputs *in,
+                                 text *out) STATUS_CHECK;
+/* As clave_template_ignores. */
+clave_status template_ignores(const clave_template *t, const clave_template_inputs *inputs,
+                              bool *tools, bool *documents) STATUS_CHECK;
 /* As clave_template_render; marked: with what of the text stands in messages, tools and documents
  * marked, which takes longer. */
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,

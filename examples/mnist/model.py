@@ -44,6 +44,13 @@ def load() -> Net:
     return net.eval()
 
 
+def pictures() -> torch.Tensor:
+    """The ten images in digits/ (10, 1, 28, 28) in 0..1."""
+    read = lambda file: np.frombuffer(file.read_bytes()[-28 * 28 :], np.uint8)
+    pixels = np.stack([read(HERE / f"digits/{digit}.pgm") for digit in range(10)])
+    return torch.from_numpy(pixels.reshape(-1, 1, 28, 28).astype(np.float32) / 255)
+
+
 def dataset() -> tuple[torch.Tensor, torch.Tensor]:
     """Images (10000, 1, 28, 28) in 0..1 and labels (10000), which examples/fetch mnist downloads."""
     read = lambda file: gzip.decompress(find("mnist", file).read_bytes())

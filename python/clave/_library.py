@@ -379,6 +379,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_llm_get_info": (_P, C.POINTER(LLMInfo)),
     "clave_llm_render": (_P, C.POINTER(TemplateInputs), _OUT, C.POINTER(C.c_size_t)),
     "clave_llm_render_ids": (_P, C.POINTER(TemplateInputs), C.POINTER(Ids)),
+    "clave_llm_template_ignores": (_P, C.POINTER(TemplateInputs), C.POINTER(C.c_bool), C.POINTER(C.c_bool)),
     "clave_llm_conversation_create": (_P, C.POINTER(ConversationOptions), _OUT),
     "clave_llm_set_sampler": (_P, C.POINTER(SamplerOptions)),
     "clave_llm_prompt": (_P, C.POINTER(C.c_uint32), C.c_size_t),
@@ -489,7 +490,17 @@ def call(name: str, *args: Any) -> None:
     raise (Cancelled if code == Code.CANCELLED else Error)(message, code)
 
 
-class Handle:
+class Uncopied:
+    """An object whose copies would share what one of them closes: copy and pickle are an Error."""
+
+    def __reduce__(self) -> Any:
+        raise Error(
+            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
+            Code.UNSUPPORTED,
+        )
+
+
+class Handle(Uncopied):
     """Owns an object of the library and destroys it with this one, or before by `close`. keep: what must outlive it."""
 
     def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Any, ...] = ()) -> None:
@@ -515,12 +526,6 @@ class Handle:
         if pointer:
             self._destroy(pointer)
         self._keep = ()
-
-    def __reduce__(self) -> Any:
-        raise Error(
-            "only programs can be copied or pickled: make a session, a device or a model anew where it is needed",
-            Code.UNSUPPORTED,
-        )
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):

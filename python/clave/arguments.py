@@ -142,15 +142,15 @@ def names(name: str, x: Any, expected: str = "a list of names") -> list[str]:
     return found
 
 
-def ids(name: str, x: Any) -> list[int]:
-    """Ids of tokens: a list, a tuple, or one dimension of integers of numpy's or torch's."""
+def ids(name: str, x: Any, high: int = 2**32 - 1) -> list[int]:
+    """Ids of tokens, in [0, high]: a list, a tuple, or one dimension of integers of numpy's or torch's."""
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
         raise refused(name, "a list of integers", x)
     try:
         found = list(x)
     except Exception:
         raise refused(name, "a list of integers", x) from None
-    return [integer(f"an id of {name}", i, 0, 2**32 - 1) for i in found]
+    return [integer(f"an id of {name}", i, 0, high) for i in found]
 
 
 class UnknownOption(Error, TypeError):

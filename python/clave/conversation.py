@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes as C
 import json
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clave import _library as L
-from clave.arguments import integer, is_bool, refuse_unknown, refused
+from clave.arguments import ids, integer, refuse_unknown, refused
 from clave.errors import Error
 from clave.sampling import ELSEWHERE, NativeOptions, Sampling
 
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
 _MOST = 2**31 - 1
-
-
-def integers(ids: Iterable[Any], of: str) -> list[int]:
-    """Ids as given to us: ints, or numpy's and torch's. of: what they are of, for the error."""
-    try:
-        found = [operator.index(i) for i in ids]
-    except TypeError as e:
-        raise Error(f"ids of {of} are integers: {e}") from e
-    if any(is_bool(i) for i in ids):
-        raise Error(f"ids of {of} are integers: expected no True or False among them")
-    return found
 
 
 @dataclass(frozen=True)
@@ -150,7 +138,7 @@ def answer_each(streams: Sequence[Stream]) -> list[Answer]:
     return [stream._answer(text) for stream, text in zip(streams, texts, strict=True)]
 
 
-class Conversation:
+class Conversation(L.Uncopied):
     """One text in the making: the ids so far and the model's state after them. LLM.conversation makes one.
 
     For one thread at a time; several of a model share its weights. Every method raises Error with one line that says
@@ -221,12 +209,10 @@ class Conversation:
         return self
 
     def _prompt_ids(self, prompt: Any) -> None:
-        ids = integers(prompt, "a prompt")
-        if not ids:
+        found = ids("the prompt", prompt)
+        if not found:
             raise Error("the prompt is empty")
-        if not all(0 <= i < 2**32 for i in ids):
-            raise Error(f"id {next(i for i in ids if not 0 <= i < 2**32)} of the prompt is not in [0, 2**32)")
-        L.call("clave_llm_prompt", self._handle.pointer, (C.c_uint32 * len(ids))(*ids), len(ids))
+        L.call("clave_llm_prompt", self._handle.pointer, (C.c_uint32 * len(found))(*found), len(found))
 
     @overload
     def generate(

@@ -22,7 +22,7 @@ DEFAULT_NEW_TOKENS = 256
 _log = logging.getLogger("clave")
 
 
-class LLM:
+class LLM(L.Uncopied):
     """A program that docs/llm.md calls a language model, with its tokenizer, on a device.
 
     path: of a .clv, or a .json with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).
@@ -75,8 +75,8 @@ class LLM:
         self.sampling: Sampling | None = Sampling.of_native(info.sampling.contents) if info.sampling else None
         """How its authors sample, which sampling="model" asks for; None: the program does not say."""
         self.chat_sampling: Sampling = Sampling.of_native(info.chat_sampling.contents)
-        """How chats sample, where nothing else is asked for: as its authors do, else at temperature 0.8 with min_p
-        0.05."""
+        """How chats sample by default: as the model's authors do; if the program does not say, at temperature 0.8 with
+        min_p 0.05."""
         self.page_rows: int = info.page_rows
         """Tokens of a page of the memory that conversations share; 0: each has its own."""
         self._noted = set[str]()
@@ -291,22 +291,19 @@ class LLM:
 
     def _note_ignored(self, tools: Any, documents: Any) -> None:
         """A warning, once, where the chat template writes the same with what it is given as without."""
-        for name, given in (("tools", tools), ("documents", documents)):
-            if not given or name in self._noted:
-                continue
-            self._noted.add(name)
-            with_it, without = (
-                template_inputs([{"role": "user", "content": "?"}], *pair, True, {})
-                for pair in (
-                    (tools if name == "tools" else None, documents if name == "documents" else None),
-                    (None, None),
-                )
-            )
-            try:
-                same = self._render(with_it) == self._render(without)
-            except Error:
-                continue  # it wants other messages, or the call that follows says what is wrong
-            if same:
+        given = {"tools": tools, "documents": documents}
+        new = {name: value for name, value in given.items() if value and name not in self._noted}
+        if not new:
+            return
+        self._noted.update(new)
+        inputs = template_inputs([], new.get("tools"), new.get("documents"), True, {})
+        ignored = {name: C.c_bool() for name in given}
+        try:
+            L.call("clave_llm_template_ignores", self._handle.pointer, C.byref(inputs), *map(C.byref, ignored.values()))
+        except Error:
+            return  # it wants other messages, or the call that follows says what is wrong
+        for name, is_ignored in ignored.items():
+            if is_ignored:
                 _log.warning("the chat template ignores %s: the model does not see them", name)
 
 

@@ -53,7 +53,7 @@ _TELL = L.MESSAGE_FN(_tell)
 _SPECS = "'cpu', 'opencl', 'opencl:N', 'opencl:TEXT', a comma list of such, or None"
 
 
-class Device:
+class Device(L.Uncopied):
     """An open device: its sessions share the kernels that are built for it.
 
     spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is CLAVE_DEVICE, and if that is not set the
@@ -139,7 +139,7 @@ _PRECISIONS = ("strict", "fast", None)
 _WARM_UPS = ("wait", "background")  # clave_warm_up
 
 
-class Session:
+class Session(L.Uncopied):
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
     program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session;
@@ -215,6 +215,8 @@ class Session:
         return methods.get("forward") or next(iter(methods.values()))
 
     def __repr__(self) -> str:
+        if self._handle.is_closed:
+            return "<clave.Session, closed>"
         return f"<clave.Session {'; '.join(map(str, self.program.methods.values()))}; {self.device!r}>"
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:

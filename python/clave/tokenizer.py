@@ -15,7 +15,7 @@ TOKENIZER_SECTION = b"TOKN"  # of a .clv
 _SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
 
 
-class Tokenizer:
+class Tokenizer(L.Uncopied):
     """From a SentencePiece .model, a Hugging Face tokenizer.json or folder, or a tiktoken rank file: it looks inside.
 
     source: a path, or a file's bytes. pattern: of a bare rank file, "gpt2", "cl100k" (if None), "o200k" or "llama3".

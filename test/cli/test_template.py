@@ -32,6 +32,32 @@ def test_built_in(tool, files):
     assert tool.good("template", "chatml", *files[1:]) == want
 
 
+def test_parts(tool, files):
+    """Contents in parts are what chats give to the template: joined, or the list where its texts are printed."""
+    parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    (tool.folder / "parts.json").write_text(json.dumps(parts))
+    (tool.folder / "lists.jinja").write_text("{% for p in messages[0].content %}<{{ p.text }}>{% endfor %}")
+    (tool.folder / "image.json").write_text('[{"role": "user", "content": [{"type": "image"}]}]')
+    assert tool.good("template", "t.jinja", "--messages", "parts.json") == "a\nbnullnullA"
+    assert tool.good("template", "chatml", "--messages", "parts.json").startswith("<|im_start|>user\na\nb<|im_end|>")
+    assert tool.good("template", "lists.jinja", "--messages", "parts.json") == "<a><b>"
+    says = tool.bad(1, "template", "t.jinja", "--messages", "image.json")
+    assert says.startswith("message 1: part 1 of its content: expected type text, got type image")
+
+
+def test_notes_on_what_is_ignored(tool, files):
+    """The notes of generate, on standard error."""
+    note = "clave: note: the chat template ignores --{}: the model does not see them\n"
+    given = ("--tools", "t.json", "--documents", "t.json")
+    p = tool.run("template", "chatml", *files[1:], *given)
+    assert p.returncode == 0 and p.stderr == note.format("tools") + note.format("documents")
+    p = tool.run("template", *files, *given)
+    assert p.returncode == 0 and p.stderr == ""
+    (tool.folder / "r.jinja").write_text("{{ raise_exception('two') if messages[0].content == '?' }}x")
+    p = tool.run("template", "r.jinja", *files[1:], *given)
+    assert (p.returncode, p.stdout, p.stderr) == (0, "x", "")
+
+
 def test_raised(tool, files):
     (tool.folder / "r.jinja").write_text("{{ 'lost' }}{{ raise_exception('Only one turn.') }}")
     assert tool.bad(1, "template", "r.jinja", *files[1:]) == "Only one turn."

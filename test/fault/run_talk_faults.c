@@ -103,10 +103,12 @@ static clave_status chat(life *l, const clave_template_inputs *in) {
   char *text;
   size_t size;
   clave_ids ids;
+  bool tools, documents;
   TRY(clave_llm_render(l->llm, in, &text, &size));
   clave_text_free(text);
   TRY(clave_llm_render_ids(l->llm, in, &ids));
   clave_ids_free(&ids);
+  TRY(clave_llm_template_ignores(l->llm, in, &tools, &documents));
   TRY(clave_llm_reset(l->talk));
   TRY(clave_llm_prompt_messages(l->talk, in));
   TRY(answer(l->talk));

@@ -5,11 +5,13 @@ A name from inside of one processor's #if that is used outside of it is an error
 
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from _environment import without_make
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
@@ -35,14 +37,9 @@ def run(*words, **more):
     return r.stdout + r.stderr
 
 
-def plain():
-    """The environment without what a make that runs this test hands down."""
-    return {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "BUILD", "SAN", "CC")}
-
-
 def test_every_file_compiles(processor):
     """With -Werror, and the CPU kernels down to code."""
-    run("ci/cross", processor, "syntax", cwd=ROOT, env=plain())
+    run("ci/cross", processor, "syntax", cwd=ROOT, env=without_make())
 
 
 @pytest.mark.by_turn(4)
@@ -51,7 +48,7 @@ def test_clang_reads_every_file():
     if not shutil.which("clang") or not shutil.which(TOOLS["aarch64"][0]):
         pytest.skip("no cross compiler or emulator here: clang (ci/deps check)")
     clang = "clang --target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include"
-    run("ci/cross", "aarch64", "syntax", clang, cwd=ROOT, env=plain())
+    run("ci/cross", "aarch64", "syntax", clang, cwd=ROOT, env=without_make())
 
 
 def emit(folder, *options):
@@ -63,7 +60,7 @@ def test_a_compiled_program_runs(processor, tmp_path):
     """As portable code, little optimised; its answer is the CPU backend's to the bit where no product is fused."""
     compiler, emulator = TOOLS[processor]
     folder = emit(tmp_path / "c", "--processor", "portable", "--pack", "--packed-only", "--verify")
-    run("make", "-s", "-j2", f"CC={compiler}", "CFLAGS=-O0 -Werror", "LDFLAGS=-static", cwd=folder, env=plain())
+    run("make", "-s", "-j2", f"CC={compiler}", "CFLAGS=-O0 -Werror", "LDFLAGS=-static", cwd=folder, env=without_make())
     run(emulator, folder / "model", MNIST / "digits/7.npy", tmp_path / "o.npy")
     assert np.load(tmp_path / "o.npy").argmax() == 7
     if processor != "aarch64":
@@ -109,7 +106,18 @@ def test_objects_for_firmware_have_no_executable_stack(tmp_path):
     assert len(notes) == 1 and "X" not in notes[0].split("PROGBITS")[1].split()[4:5], notes
 
 
-# ---------------------------------------------------------------- --processor
+# ---------------------------------------------------------------- --march, --processor
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the kinds of processors are x86-64's")
+def test_march_builds_what_it_has_alone(tmp_path):
+    """Kernels for AVX-512 are built for a march that has it; with packed weights the program chooses when it runs."""
+    for march, more, built in (("x86-64-v3", [], False), ("x86-64-v4", [], True), ("x86-64-v3", ["--pack"], True)):
+        folder = emit(tmp_path / f"{march}{len(more)}", "--march", march, *more)
+        flags = next(x for x in (folder / "Makefile").read_text().splitlines() if x.startswith("FLAGS = "))
+        words = [*flags.split()[2:], "-c", "-o", "kernel.o", "backend/cpu/kernels/direct_kernels.c"]
+        run("gcc", *words, cwd=folder, env=without_make())
+        assert ("zmm" in run("objdump", "-d", "kernel.o", cwd=folder)) == built, march
 
 
 def test_portable_code_has_no_variants(tmp_path):

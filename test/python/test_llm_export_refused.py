@@ -304,10 +304,9 @@ def test_pt2e(folder):
     with pytest.raises(clave.Error, match=r"^quantize comes before capture"):
         exporter.quantize("int8")
     refused_with("calibration: expected ids as there is no tokenizer, got a text", exporter, [weights], ["a text"])
-    for ids in ([], [97], [-1], torch.tensor([97])):
-        refused_with("expected texts, or ids of 0 to 96", exporter, [weights], [ids])
-    for ids in (["a"], [1.5], torch.tensor([1.0])):
-        refused_with("ids of calibration are integers: ", exporter, [weights], [ids])
+    refused_with("expected texts, or ids of 0 to 96", exporter, [weights], [[]])
+    for ids in ([97], [-1], torch.tensor([97]), ["a"], [1.5], [True], torch.tensor([1.0])):
+        refused_with("an id of calibration: expected an integer of 0 to 96, got ", exporter, [weights], [ids])
     refused_with("activations are rounded by what calibration shows", exporter, [quantizer.ClaveQuantizer()])
     refused_with("the quantizers annotate nothing", exporter, [quantizer.ClaveQuantizer(skip=["model"])])
     exporter.pt2e_quantize([weights])

@@ -246,10 +246,16 @@ def test_programs_are_copied_and_pickled(public, again):
 
 def test_what_lives_in_the_library_is_not_copied(public):
     for thing, again in itertools.product(
-        (public.session, public.device, public.tokenizer), (copy.deepcopy, pickle.dumps)
+        (public.session, public.device, public.tokenizer), (copy.copy, copy.deepcopy, pickle.dumps)
     ):
         with pytest.raises(clave.Error, match="only programs can be copied"):
             again(thing)
+
+
+def test_a_closed_session_says_so(public):
+    with clave.Session(public.program, device="cpu") as session:
+        assert repr(session).startswith("<clave.Session forward: ")
+    assert repr(session) == "<clave.Session, closed>"
 
 
 def test_arguments_are_described_as_onnxruntime_does():

@@ -26,6 +26,23 @@ void cpu_pretend(cpu_kind kind) {
 #define pretended (__atomic_load_n(&n_pretending, __ATOMIC_RELAXED) ? own_kind : KIND_OWN)
 #endif
 
+#if KERNEL_X86
+/* Asks the system the first time. */
+bool cpu_allows_amx(void) {
+  enum { UNKNOWN, NO, YES };
+  static int known = UNKNOWN;
+  int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (now == UNKNOWN) {
+    now = amx_is_allowed() ? YES : NO;
+    __atomic_store_n(&known, now, __ATOMIC_RELAXED);
+  }
+  return now == YES;
+}
+#else
+bool cpu_allows_amx(void) { return false; }
+#endif
+
+#if !KERNEL_MARCH
 #if KERNEL_X86 || KERNEL_ARM
 /* Whether an instruction set is used: one of that level, which the processor has. Without an
  * operating system a compiler for aarch64 may know of none. */
@@ -54,23 +71,12 @@ bool cpu_has_avx512_vnni(void) {
 bool cpu_has_avx512_bf16(void) {
   return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512bf16"));
 }
-/* Asks the system the first time. */
-static bool amx_is_there(void) {
-  enum { UNKNOWN, NO, YES };
-  static int known = UNKNOWN;
-  int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (now == UNKNOWN) {
-    now = amx_is_allowed() ? YES : NO;
-    __atomic_store_n(&known, now, __ATOMIC_RELAXED);
-  }
-  return now == YES;
-}
 /* The system, which keeps more of every thread once it is asked, is so only where that matters. */
 bool cpu_has_amx(void) {
   const bool matters =
       (int)pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;
   return is_used(CPU_AMX, KIND_ALL,
-                 matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && amx_is_there());
+                 matters && cpu_has_avx512_vnni() && cpu_has_avx512_bf16() && cpu_allows_amx());
 }
 #else
 bool cpu_has_avx2(void) { return false; }
@@ -110,6 +116,7 @@ bool cpu_has_arm_bf16(void) { return false; }
 bool cpu_has_dotprod(void) { return false; }
 bool cpu_has_i8mm(void) { return false; }
 bool cpu_has_arm_bf16(void) { return false; }
+#endif
 #endif
 
 const char *cpu_level_name(void) {

@@ -35,6 +35,17 @@
 #define KERNEL_ARM 0
 #endif
 
+/* 1: built with an -march for processors that have all of it, and use nothing else. Each answer of
+ * cpu_has_*() is then known when the kernels are compiled, and those that are not used cost no
+ * time.
+ */
+#ifndef KERNEL_MARCH
+#define KERNEL_MARCH 0
+#endif
+bool cpu_allows_amx(void); /* the processor and the system, asked when the program runs */
+#if KERNEL_MARCH
+#include "backend/cpu/kernels/features_march.h"
+#else
 bool cpu_has_avx2(void);   /* and FMA */
 bool cpu_has_avx512(void); /* with elements of 16 bits, and vectors of all lengths */
 bool cpu_has_avx512_vnni(void);
@@ -44,6 +55,7 @@ bool cpu_has_amx(void); /* of BF16 and of bytes, and all of the above; see amx.h
 bool cpu_has_dotprod(void);
 bool cpu_has_i8mm(void);
 bool cpu_has_arm_bf16(void);
+#endif
 
 /* CPU_AVX2 stands for DOTPROD, too, and CPU_AVX512 for the other two. */
 typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_AMX } cpu_level;

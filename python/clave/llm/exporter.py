@@ -12,7 +12,6 @@ import torch
 
 from clave import arguments
 from clave._extras import install_command
-from clave.conversation import integers
 from clave.errors import Code, Error
 from clave.language_model import LLM
 from clave.llm import multimodal
@@ -208,10 +207,10 @@ class LLMExporter:
                 raise self._folder.error("calibration: expected ids as there is no tokenizer, got a text")
             bos = self.metadata["bos"]
             text = [*([] if bos is None else [bos]), *self._text.tokenizer.encode(text)]
-        ids = integers(text, "calibration")
-        if not ids or not all(0 <= i < self._n_vocab for i in ids):
+        found = arguments.ids("calibration", text, self._n_vocab - 1)
+        if not found:
             raise Error(f"calibration: expected texts, or ids of 0 to {self._n_vocab - 1}")
-        return ids
+        return found
 
     def lower(self) -> LLMExporter:
         """Makes the program."""

@@ -41,9 +41,10 @@ def judge(run, tmp_path, monkeypatch):
     (tmp_path / "build/mutants").mkdir()
 
     def say(file, old, new, head=HEAD):
-        patch = tmp_path / "fault.patch"
-        patch.write_text(f"{head}--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-{old}\n+{new}\n")
-        result = run.Bench(1, ["build"]).judge(run.read(patch), certain=True)
+        faults = tmp_path / "area.faults"
+        faults.write_text(f"fault: one\n{head}--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-{old}\n+{new}\n")
+        (mutant,) = run.read(faults)
+        result = run.Bench(1, ["build"]).judge(mutant, certain=True)
         return result.verdict, result.by
 
     return say
@@ -79,8 +80,22 @@ def test_a_fault_that_builds_lives(judge):
 
 @pytest.mark.parametrize("text", ["", HEAD, HEAD + "--- a/sum.h\n", HEAD + "--- a/none.h\n+++ b/none.h\n@@\n-a\n+b\n"])
 def test_a_file_that_is_no_fault_is_named(run, tmp_path, capsys, text):
-    (tmp_path / "fault.patch").write_text(text)
-    assert run.check([run.read(tmp_path / "fault.patch")]) == 1
+    (tmp_path / "area.faults").write_text("fault: fault\n" + text)
+    assert run.check(run.read(tmp_path / "area.faults")) == 1
     said = capsys.readouterr().out
     assert said.startswith("FAIL fault: ") and said.endswith("\n0 passed, 1 failed\n")
     assert ("it has no diff" in said) == ("none.h" not in text)
+
+
+def test_files_have_any_number_of_faults(run, tmp_path, monkeypatch):
+    one = "fault: {}\n" + HEAD + "--- a/sum.h\n+++ b/sum.h\n@@\n a\n\n-b\n+{}\n"
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    assert run.read_all() == []
+    (tmp_path / "x.faults").write_text("\n".join(one.format(name, name) for name in ("q", "r", "p")))
+    (tmp_path / "y.faults").write_text(one.format("a", "a") + "\n\n")
+    (tmp_path / "z.faults").write_text("")
+    assert [m.name for m in run.read_all()] == ["a", "p", "q", "r"]
+    assert [m.hunks for m in run.read_all()] == [[("sum.h", "a\n\nb\n", f"a\n\n{name}\n")] for name in "apqr"]
+    (tmp_path / "z.faults").write_text(one.format("q", "b"))
+    with pytest.raises(SystemExit, match="got q twice"):
+        run.read_all()

@@ -2,8 +2,8 @@
 
     run.py [--only TEXT] [--new] [--some N] [--check] [--write] [--jobs N]
 
-Each `*.patch` beside this file is a fault. Before the diff stand what it breaks, in a line or two, and lines
-`notice: TEST`, tried in turn until one fails:
+Each `*.faults` beside this file has the faults of an area. A fault begins with a line `fault: NAME`, then come what it
+breaks, in a line or two, lines `notice: TEST`, which are tried in turn until one fails, and the diff:
 
     replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES, on cpu, opencl or san (cpu, with sanitizers);
                                    CLASS: CLAVE_DEVICE_CLASS
@@ -27,6 +27,7 @@ import collections
 import datetime
 import fcntl
 import hashlib
+import itertools
 import os
 import pathlib
 import re
@@ -85,7 +86,22 @@ class Broken(Exception):
 
 
 def read(path):
-    head, *diff = re.split(r"^(?=--- )", path.read_text(), maxsplit=1, flags=re.M)
+    """The faults of a file, in its order."""
+    names_and_texts = re.split(r"^fault: (.*)\n", path.read_text(), flags=re.M)[1:]
+    return [parse(name, text.rstrip("\n")) for name, text in zip(*[iter(names_and_texts)] * 2, strict=True)]
+
+
+def read_all():
+    """The faults of all files by their names, each of which stands for one."""
+    mutants = sorted((m for path in HERE.glob("*.faults") for m in read(path)), key=lambda m: m.name)
+    twice = [a.name for a, b in itertools.pairwise(mutants) if a.name == b.name]
+    if twice:
+        sys.exit(f"expected different names of faults, got {', '.join(twice)} twice")
+    return mutants
+
+
+def parse(name, fault):
+    head, *diff = re.split(r"^(?=--- )", fault, maxsplit=1, flags=re.M)
     fields = re.findall(r"^(notice|lives): (.*)$", head, re.M)
     text = " ".join(line for line in head.splitlines() if not re.match("(notice|lives): ", line))
     hunks = []  # (file, old text, new text)
@@ -97,7 +113,7 @@ def read(path):
             hunks.append((target.removeprefix("+++ b/"), old, new))
     notices = [value for key, value in fields if key == "notice"]
     lives = next((value for key, value in fields if key == "lives"), "")
-    return Mutant(path.stem, text.strip(), notices, lives, hunks)
+    return Mutant(name, text.strip(), notices, lives, hunks)
 
 
 def plant(mutant, tree, write=True):
@@ -375,8 +391,7 @@ def rows_before():
     """{name: row} of all faults: as docs/mutants.md has it, or that it was not run."""
     found = re.finditer(r"^\| (\w+) \| .*$", PAGE.read_text(), re.M)
     rows = {m.group(1): m.group(0) for m in found}
-    faults = [read(p) for p in sorted(HERE.glob("*.patch"))]
-    return {m.name: rows.get(m.name) or row(m, NOT_RUN, "") for m in faults}
+    return {m.name: rows.get(m.name) or row(m, NOT_RUN, "") for m in read_all()}
 
 
 def row(mutant, by, when):
@@ -400,7 +415,7 @@ def write(results):
 
 Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check` runs two, others with each day. Each is a patch in [test/mutants](../test/mutants), with its tests.
+`make check` runs two, others with each day. Each stands in a file of [test/mutants](../test/mutants), with its tests.
 
 | fault | what it breaks | noticed by | run |
 |---|---|---|---|
@@ -433,7 +448,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="writes docs/mutants.md")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     args = parser.parse_args()
-    mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if re.search(args.only, m.name)]
+    mutants = [m for m in read_all() if re.search(args.only, m.name)]
     if args.new:
         rows = rows_before()
         mutants = [m for m in mutants if not was_run(rows[m.name])]

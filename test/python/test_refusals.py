@@ -92,6 +92,7 @@ class Public:
         yield "Program.set_tokenizer", p.set_tokenizer, {"source": None}
         yield "Program.stored", p.stored, {}
         yield "Program.check_unchanged", p.check_unchanged, {}
+        yield "Program.check_held", p.check_held, {}
         yield "Program.own_weights", p.own_weights, {}
         yield "Program.metadata", lambda value: setattr(p, "metadata", value), {"value": {}}
         yield "Device", clave.Device, {"spec": "cpu"}

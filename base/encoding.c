@@ -139,7 +139,7 @@ size_t encoding_row_bytes(const encoding *e, int64_t elements) {
   if (e->kind == ENCODING_GROUPS) return groups_row_bytes(e, elements);
   const block_format *f = &formats[e->format];
   size_t bytes;
-  return mul_size((size_t)(elements / f->elements), (size_t)f->bytes, &bytes) ? bytes : 0;
+  return mul_size((size_t)f->bytes, (uint64_t)(elements / f->elements), &bytes) ? bytes : 0;
 }
 
 code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,

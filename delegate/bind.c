@@ -29,7 +29,7 @@ static clave_status measure(const clave_tensor *t, size_t *out) {
     if (!mul_i64(t->dims[k] - 1, t->strides[k], &step) || !add_i64(last, step, &last))
       return INVALID("its size overflows");
   }
-  if (!add_i64(last, 1, &last) || !mul_size((size_t)last, clave_dtype_size(t->dtype), out))
+  if (!add_i64(last, 1, &last) || !mul_size(clave_dtype_size(t->dtype), (uint64_t)last, out))
     return INVALID("its size overflows");
   return NULL;
 }

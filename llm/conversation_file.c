@@ -39,7 +39,7 @@ enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 static size_t bytes_of(const clave_tensor *t) {
   size_t bytes = clave_dtype_size(t->dtype);
   for (int i = 0; i < t->rank; i++) {
-    if (!mul_size(bytes, (size_t)t->dims[i], &bytes)) return 0;
+    if (!mul_size(bytes, (uint64_t)t->dims[i], &bytes)) return 0;
   }
   return bytes;
 }

@@ -30,7 +30,7 @@ int64_t tensor_rows(const tensor *t) { return count(t, 0, t->encoding.axis); }
 static bool encoded_bytes(const tensor *t, size_t *out) {
   int64_t row = tensor_row(t);
   *out = encoding_row_bytes(&t->encoding, row);
-  return (*out || !row) && mul_size(*out, (size_t)tensor_rows(t), out);
+  return (*out || !row) && mul_size(*out, (uint64_t)tensor_rows(t), out);
 }
 
 tensor tensor_stored(const tensor *t) {
@@ -46,7 +46,7 @@ bool tensor_bytes(const tensor *t, size_t *out) {
   if (t->encoding.kind) return encoded_bytes(t, out);
   *out = dtype_size(t->type);
   for (int i = 0; i < t->rank; i++) {
-    if (t->dims[i] < 0 || !mul_size(*out, (size_t)t->dims[i], out)) return false;
+    if (t->dims[i] < 0 || !mul_size(*out, (uint64_t)t->dims[i], out)) return false;
   }
   return true;
 }

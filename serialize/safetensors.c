@@ -68,7 +68,7 @@ static clave_status read_shape(const json *v, tensor_entry *t) {
     if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", t->rank - 1);
   }
   for (int i = 0; i < t->rank; i++) {
-    if (!mul_size(numel, (size_t)t->dims[i], &numel)) return INVALID("its size overflows");
+    if (!mul_size(numel, (uint64_t)t->dims[i], &numel)) return INVALID("its size overflows");
   }
   return mul_size(numel, dtype_size(t->type), &t->bytes) ? NULL : INVALID("its size overflows");
 }

@@ -79,9 +79,9 @@ clave_status builder_index(const clave_builder *b, clave_id id, id_kind kind, ui
   uint32_t is = id >> ID_SHIFT;
   *index = id & (((clave_id)1 << ID_SHIFT) - 1);
   if (is >= ID_KINDS || (is && *index >= counts[is]) || (!is && id))
-    return INVALID("id %u is none of this builder's, expected %s", id, names[kind]);
+    return INVALID("id %u: expected %s of this builder, got none", id, names[kind]);
   if (is == (uint32_t)kind) return NULL;
-  return INVALID("id %u is %s, expected %s", id, names[is], names[kind]);
+  return INVALID("id %u: expected %s, got %s", id, names[kind], names[is]);
 }
 
 /* The index of a tensor of one kind. */
@@ -90,8 +90,8 @@ static clave_status index_of_kind(const clave_builder *b, clave_id id, slot_kind
   TRY(builder_index(b, id, ID_TENSOR, index));
   slot_kind is = b->kinds.items[*index];
   if (is == kind) return NULL;
-  return INVALID("tensor '%.200s' is of kind %s, expected %s", b->ir.tensors.items[*index].name,
-                 slot_kind_name(is), slot_kind_name(kind));
+  return INVALID("tensor '%.200s': expected kind %s, got %s", b->ir.tensors.items[*index].name,
+                 slot_kind_name(kind), slot_kind_name(is));
 }
 
 clave_status builder_tids(clave_builder *b, const clave_id *ids, uint32_t n, ir_u32s *out) {
@@ -177,7 +177,7 @@ static clave_id add_tensor(clave_builder *b, slot_kind kind, const char *name, c
 static clave_status check_type(clave_dtype type, int rank) {
   if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
   if (rank >= 0 && rank <= MAX_RANK) return NULL;
-  return INVALID("rank %d, expected 0 to %d", rank, (int)MAX_RANK);
+  return INVALID("expected rank 0 to %d, got %d", (int)MAX_RANK, rank);
 }
 
 clave_id clave_builder_tensor(clave_builder *b, clave_slot_kind kind, const char *name,
@@ -187,7 +187,7 @@ clave_id clave_builder_tensor(clave_builder *b, clave_slot_kind kind, const char
   if (!builder_ready(b)) return 0;
   clave_status st = check_type(type, rank);
   if (!st && (kind < CLAVE_SLOT_INPUT || kind > CLAVE_SLOT_TEMPORARY))
-    st = INVALID("kind %d, expected an input, output, state or temporary", (int)kind);
+    st = INVALID("kind: expected an input, output, state or temporary, got %d", (int)kind);
   if (!st) st = builder_ints(b, dims, values, (uint32_t)rank, &shape);
   if (!st) return add_tensor(b, (slot_kind)kind, name, type, shape);
   builder_fail(b, status_while(st, "tensor '%.200s'", name ? name : ""));
@@ -242,8 +242,8 @@ static clave_status parse_encoding(clave_builder *b, const char *form, int axis,
   encoding e;
   if (!form || !encoding_parse(form, &e))
     return INVALID(
-        "encoding '%.40s', expected int2 to int8, e4m3 or e5m2, with :GROUP, :zeros and "
-        ":f16, :bf16 or :f32 behind it, or a name of llama.cpp's blocks",
+        "encoding: expected int2 to int8, e4m3 or e5m2, with :GROUP, :zeros and :f16, :bf16 or "
+        ":f32 after it, or a name of llama.cpp's blocks, got '%.40s'",
         form ? form : "");
   ir_encoding *ir = mem_pool_alloc(b->pool, 1, sizeof *ir);
   if (!ir) return status_no_memory();
@@ -292,7 +292,7 @@ static clave_status value_type(clave_dtype type, ir_value_type *out) {
          : type == CLAVE_BOOL ? IR_VALUE_TYPE_BOOL
                               : IR_VALUE_TYPE_INT;
   if (type == CLAVE_I64 || type == CLAVE_F64 || type == CLAVE_BOOL) return NULL;
-  return INVALID("dtype %d, expected I64, F64 or BOOL", (int)type);
+  return INVALID("dtype: expected I64, F64 or BOOL, got %d", (int)type);
 }
 
 clave_id clave_builder_value(clave_builder *b, const char *name, clave_dtype type, int64_t min,

@@ -59,7 +59,8 @@ static clave_status put_int(const ir_field *f, char *at, int64_t v) {
   int32_t small = (int32_t)v;
   uint32_t word = (uint32_t)v;
   if (v < low || v > high)
-    return INVALID("%lld, expected %lld to %lld", (long long)v, (long long)low, (long long)high);
+    return INVALID("expected %lld to %lld, got %lld", (long long)low, (long long)high,
+                   (long long)v);
   switch (f->kind) {
     case IR_FIELD_I32:
       memcpy(at, &small, sizeof small);
@@ -251,7 +252,7 @@ static clave_status put_step(clave_builder *b, const char *kind, clave_dtype typ
                              const clave_operand *operands, uint32_t n, ir_step *out) {
   if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
   if (n > MAX_STEP_ARITY || (n && !operands))
-    return INVALID("%u operands, expected at most %d", n, (int)MAX_STEP_ARITY);
+    return INVALID("operands: expected at most %d, got %u", (int)MAX_STEP_ARITY, n);
   out->dtype = (dtype)type;
   TRY(put_enum(&ir_step_kind_enum, kind, &out->kind));
   out->operands.items = mem_pool_alloc(b->pool, (size_t)n + 1, sizeof *out->operands.items);

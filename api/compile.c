@@ -47,7 +47,7 @@ static clave_status check_options(const compile_options *o) {
   if (o->static_memory && o->n_threads > 0)
     return UNSUPPORTED("threads allocate memory, and with static memory there are none");
   if (o->n_threads > MOST_THREADS)
-    return INVALID("%d threads, expected at most %d", o->n_threads, (int)MOST_THREADS);
+    return INVALID("n_threads: expected at most %d, got %d", (int)MOST_THREADS, o->n_threads);
   return NULL;
 }
 
@@ -103,7 +103,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
   for (uint32_t i = 0; i < own.n_dims; i++)
     c->dims[i] = (compile_dim){own.dims[i].name, own.dims[i].size};
   if (own.processor && strcmp(own.processor, "portable") != 0)
-    return INVALID("processor '%s', expected portable", own.processor);
+    return INVALID("processor: expected portable, got '%s'", own.processor);
   c->o.is_portable = own.processor != NULL;
   if (!own.march) return NULL;
   text_printf(&c->march, "-march=%s", own.march);

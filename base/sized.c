@@ -9,8 +9,8 @@ static clave_status common_size(const void *given, const sized_type *type, size_
   memcpy(&size, given, sizeof size);
   *out = size < type->size ? size : type->size;
   if (size >= type->first) return NULL;
-  return INVALID("%s: size is %zu, expected sizeof(%s), %zu or more", type->name, size, type->name,
-                 type->first);
+  return INVALID("%s: size: expected sizeof(%s), %zu or more, got %zu", type->name, type->name,
+                 type->first, size);
 }
 
 clave_status sized_read(const void *given, void *own, const sized_type *type) {

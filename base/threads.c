@@ -363,8 +363,8 @@ static clave_status choose_threads(int *out) {
   errno = 0;
   long n = strtol(value, &end, 10);
   if (value[0] < '0' || value[0] > '9' || *end || errno || n < 1 || n > MAX_THREADS) {
-    return INVALID("CLAVE_THREADS is '%s', expected a number from 1 to %d", value,
-                   (int)MAX_THREADS);
+    return INVALID("CLAVE_THREADS: expected a number from 1 to %d, got '%s'", (int)MAX_THREADS,
+                   value);
   }
   *out = (int)n;
   return NULL;
@@ -380,7 +380,7 @@ clave_status thread_pool_create(int n_threads, thread_pool **out) {
   *out = NULL;
   if (n_threads <= 0) TRY(choose_threads(&n_threads));
   if (n_threads > MAX_THREADS)
-    return INVALID("%d threads, expected at most %d", n_threads, (int)MAX_THREADS);
+    return INVALID("n_threads: expected at most %d, got %d", (int)MAX_THREADS, n_threads);
   thread_pool *p = calloc(1, sizeof *p);
   if (!p) return status_no_memory();
   p->workers = calloc((size_t)n_threads, sizeof *p->workers);

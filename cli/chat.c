@@ -113,7 +113,7 @@ static int read_role(const script *s, span message, speaker *out) {
   }
   json_free(v);
   return said ? EXIT_GOOD
-              : fail("%s: message %zu has no \"role\", expected {\"role\": ..., \"content\": ...}",
+              : fail("%s: message %zu: expected {\"role\": ..., \"content\": ...}, got no \"role\"",
                      s->name, s->number);
 }
 

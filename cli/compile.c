@@ -247,7 +247,7 @@ static int compile_program(const void *arguments, page *out) {
   if (a->target && strcmp(a->target, "c") != 0 && strcmp(a->target, "opencl") != 0)
     return fail_usage("--target takes c or opencl, not \"%s\"", a->target);
   if (a->arena && strcmp(a->arena, "static") != 0)
-    return fail_usage("--arena: expected static, not \"%s\"", a->arena);
+    return fail_usage("--arena: expected static, got \"%s\"", a->arena);
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
   if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
   if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");

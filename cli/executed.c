@@ -135,14 +135,14 @@ static int compare_file(const char *file, const char *path, const model *m, uint
   const uint64_t want = count_elements(&mine) * clave_dtype_size(mine.dtype);
   int result = EXIT_GOOD;
   if (bytes.size != want) {
-    result = fail("output_%" PRIu32 " (%s) of %s has %zu bytes, expected %" PRIu64, index,
-                  info.name, path, bytes.size, want);
+    result = fail("output_%" PRIu32 " (%s) of %s: expected %" PRIu64 " bytes, got %zu", index,
+                  info.name, path, want, bytes.size);
   } else if (!same_elements(&theirs, &mine)) {
     const difference d = compare_tensors(&theirs, &mine, NULL, 1, 0);
     result = fail("output_%" PRIu32 " (%s) of %s is not %s: at element %" PRIu64
-                  " %.9g, %s %.9g (equal bits are expected)",
-                  index, info.name, path, owner_of(m), d.element, d.got, m->device_info.kind,
-                  d.expected);
+                  ": %s %.9g, got %.9g (all bits must be equal)",
+                  index, info.name, path, owner_of(m), d.element, m->device_info.kind, d.expected,
+                  d.got);
   }
   text_free(&bytes);
   return result;

@@ -247,7 +247,7 @@ int read_dim(const char *given, size_t *length, int64_t *n) {
   errno = 0;
   *n = equals ? strtoll(equals + 1, &end, 10) : 0;
   if (!equals || equals == given || end == equals + 1 || *end || errno || *n < 0)
-    return fail_usage("--dim: expected NAME=N, N not negative, not \"%s\"", given);
+    return fail_usage("--dim: expected NAME=N, N not negative, got \"%s\"", given);
   *length = (size_t)(equals - given);
   return EXIT_GOOD;
 }

@@ -27,7 +27,7 @@ typedef struct literal {
 } literal;
 
 static int refuse(const literal *l, const char *expected) {
-  return fail("--input %s: \"%.60s\" is not %s", l->name, l->word, expected);
+  return fail("--input %s: expected %s, got \"%.60s\"", l->name, expected, l->word);
 }
 
 /* The sizes are those of the first list at each depth. */
@@ -73,7 +73,7 @@ static int store_element(literal *l, const json *v) {
 static int store_list(literal *l, const json *v, int depth) {
   if (depth == l->rank) return store_element(l, v);
   if (json_kind_of(v) != JSON_ARRAY || (int64_t)json_count(v) != l->dims[depth])
-    return refuse(l, "a tensor: its lists are of different lengths");
+    return refuse(l, "a tensor with lists of equal lengths");
   for (const json *i = json_first(v); i; i = json_next(i)) TRY_EXIT(store_list(l, i, depth + 1));
   return EXIT_GOOD;
 }

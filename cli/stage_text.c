@@ -4,12 +4,12 @@
 
 #include "cli/stages.h"
 
-/* "F32 [3, 4] at element 7: 0.5, expected 0.25 (2.5e-05 allowed)" */
+/* "F32 [3, 4] at element 7: expected 0.25, got 0.5 (2.5e-05 allowed)" */
 static void describe_difference(page *t, const clave_tensor *got, const difference *d,
                                 const char *right) {
   page_shape(t, got);
-  text_printf(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, right,
-              d->expected, d->allowed);
+  text_printf(t, " at element %" PRIu64 ": %s %.9g, got %.9g (%.3g allowed)", d->element, right,
+              d->expected, d->got, d->allowed);
 }
 
 static void describe_range(page *t, const clave_tensor *value) {
@@ -96,9 +96,10 @@ static void describe_output(const verification *v, const stage *s, uint32_t inde
     describe_difference(out, got, d, s->right);
     return;
   }
-  page_shape(out, got);
-  text_puts(out, ", expected ");
+  text_puts(out, "expected ");
   page_shape(out, expected);
+  text_puts(out, ", got ");
+  page_shape(out, got);
 }
 
 /* Of fused runs: they have no nodes to name. */

@@ -86,7 +86,7 @@ static clave_status read_time(char written[32]) {
   const long long seconds = strtoll(given, &end, 10);
   const time_t at = (time_t)seconds;
   if (*end || errno || seconds < 0 || seconds > 253402300799 || !gmtime_r(&at, &t))
-    return INVALID("SOURCE_DATE_EPOCH is '%s', expected seconds since 1970", given);
+    return INVALID("SOURCE_DATE_EPOCH: expected seconds since 1970, got '%s'", given);
   (void)strftime(written, 32, "%Y-%m-%dT%H:%M:%SZ", &t);
   return NULL;
 }

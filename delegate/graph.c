@@ -57,7 +57,7 @@ static clave_status check_operands(const clave_delegate_operand *list, uint32_t 
     if ((unsigned)o->source > CLAVE_DELEGATE_OPERAND_FLOAT)
       return INVALID("operand %u: expected a clave_delegate_source, got %d", k, (int)o->source);
     if (o->source <= CLAVE_DELEGATE_OPERAND_STEP && o->i != (uint32_t)o->i)
-      return INVALID("operand %u is %s %lld, expected 0 to 4294967295", k,
+      return INVALID("operand %u: expected 0 to 4294967295, got %s %lld", k,
                      o->source == CLAVE_DELEGATE_OPERAND_STEP ? "step" : "input", (long long)o->i);
   }
   return NULL;
@@ -68,7 +68,7 @@ static clave_status check_field(const clave_delegate_graph *g, const clave_deleg
   switch (f->kind) {
     case CLAVE_DELEGATE_READS:
     case CLAVE_DELEGATE_WRITES:
-      if (f->n != 1) return INVALID("%u tensors, expected 1", f->n);
+      if (f->n != 1) return INVALID("expected 1 tensor, got %u", f->n);
     /* fallthrough */
     case CLAVE_DELEGATE_READS_LIST:
     case CLAVE_DELEGATE_WRITES_LIST:

@@ -43,9 +43,9 @@ static entry *find_entry(clave_delegate_handle h) {
 
 static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
   const char *want = names[kind], *is = names[h & ((1 << KIND_BITS) - 1)];
-  if (h == 0) return INVALID("handle 0 is none, expected %s", want);
+  if (h == 0) return INVALID("handle 0: expected %s, got none", want);
   if ((handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind)
-    return INVALID("handle %llu is %s, expected %s", (unsigned long long)h, is, want);
+    return INVALID("handle %llu: expected %s, got %s", (unsigned long long)h, want, is);
   return INVALID("handle %llu stands for nothing: it was closed before, or never given",
                  (unsigned long long)h);
 }

@@ -217,9 +217,9 @@ static clave_status check_result(const control_planner *cp, uint32_t k, uint32_t
   for (int i = 0; same && i < t->rank; i++) same = t->dims[i] == want->dims[i];
   char have_text[128], want_text[128];
   return same ? NULL
-              : INVALID("result %u of a body has shape %s, expected %s", k,
-                        tensor_shape_text(t, have_text, sizeof have_text),
-                        tensor_shape_text(want, want_text, sizeof want_text));
+              : INVALID("result %u of a body: expected shape %s, got %s", k,
+                        tensor_shape_text(want, want_text, sizeof want_text),
+                        tensor_shape_text(t, have_text, sizeof have_text));
 }
 
 static bool in_place(const schedule *p, const body_result *t, location r) {

@@ -323,7 +323,7 @@ static clave_status check_version(const clave_tensors *file) {
     return INVALID("not a conversation: it has no tensor 'conversation'");
   memcpy(&version, t.data, sizeof version);
   if (version == VERSION) return NULL;
-  return INVALID("a conversation of version %" PRId64 ", expected %d", version, VERSION);
+  return INVALID("conversation: expected version %d, got %" PRId64, VERSION, version);
 }
 
 static clave_status find_turns(const clave_tensors *file, clave_tensor *out) {

@@ -5,7 +5,7 @@
 #include "llm/language_model.h"
 
 static clave_status wrong_kind(const char *key, const json *v, const char *expected) {
-  return INVALID("llm.%s is %s, expected %s", key, json_kind_name(json_kind_of(v)), expected);
+  return INVALID("llm.%s: expected %s, got %s", key, expected, json_kind_name(json_kind_of(v)));
 }
 
 static clave_status read_id(const char *key, const json *v, uint32_t *out) {
@@ -72,7 +72,7 @@ static clave_status read_factor(const json *sampling, const char *key, float oth
   const json *v = json_member(sampling, key);
   double number = (double)otherwise;
   if (v && json_kind_of(v) != JSON_NULL && !json_f64(v, &number))
-    return INVALID("llm.sampling.%s is %s, expected a number", key,
+    return INVALID("llm.sampling.%s: expected a number, got %s", key,
                    json_kind_name(json_kind_of(v)));
   *out = (float)number;
   return NULL;
@@ -121,7 +121,7 @@ static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata
   const json *llm = json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;
   if (!llm) return NULL;
   if (json_kind_of(llm) != JSON_OBJECT)
-    return INVALID("llm is %s, expected an object", json_kind_name(json_kind_of(llm)));
+    return INVALID("llm: expected an object, got %s", json_kind_name(json_kind_of(llm)));
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const json *v = json_member(llm, keys[i].key);
     if (v) TRY(keys[i].read(pool, v, out));

@@ -19,7 +19,7 @@ static clave_status read_tokens(const clave_tensor_info *t, llm_method *m) {
   bool fits = !t->is_scalar && is_index_type(t->dtype) &&
               (t->rank == 1 || (t->rank == 2 && takes_one(t, 0)));
   if (!fits)
-    return INVALID("its input 0 (%s) is %s of rank %d, expected tokens, I64 (1, L)", t->name,
+    return INVALID("its input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", t->name,
                    clave_dtype_name(t->dtype), t->rank);
   m->tokens_type = t->dtype;
   m->tokens_rank = t->rank;
@@ -31,7 +31,7 @@ static clave_status read_tokens(const clave_tensor_info *t, llm_method *m) {
 static clave_status read_position(const clave_tensor_info *t, llm_method *m) {
   m->position_type = t->dtype;
   if (!is_index_type(t->dtype) || t->rank > 1)
-    return INVALID("its input 1 (%s) is %s of rank %d, expected the position, an I64 scalar",
+    return INVALID("its input 1 (%s): expected the position, an I64 scalar, got %s of rank %d",
                    t->name, clave_dtype_name(t->dtype), t->rank);
   m->position = t->rank == 0                  ? POSITION_SCALAR
                 : t->dims[0] == CLAVE_DYNAMIC ? POSITION_EACH
@@ -47,12 +47,12 @@ static bool is_logits_type(clave_dtype type) { return clave_dtype_size(type) && 
 
 static clave_status read_logits(const clave_tensor_info *t, llm_method *m) {
   if (t->is_scalar || !is_logits_type(t->dtype) || t->rank < 1)
-    return INVALID("its output 0 (%s) is %s of rank %d, expected logits, floats (1, V)", t->name,
+    return INVALID("its output 0 (%s): expected logits, floats (1, V), got %s of rank %d", t->name,
                    clave_dtype_name(t->dtype), t->rank);
   m->n_vocab = t->dims[t->rank - 1];
   m->all_logits = t->rank > 1 && t->max_dims[t->rank - 2] > 1;
   if (m->n_vocab >= 1 && m->n_vocab <= INT32_MAX) return NULL;
-  return INVALID("its output 0 (%s) has %lld logits a token, expected a fixed number", t->name,
+  return INVALID("its output 0 (%s): expected a fixed number of logits a token, got %lld", t->name,
                  (long long)m->n_vocab);
 }
 
@@ -62,8 +62,8 @@ static clave_status read_method(const clave_program *p, const clave_method_info 
   *m = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
     return INVALID(
-        "not a language model: it has %u inputs and %u outputs, expected tokens and position, and "
-        "logits",
+        "not a language model: expected the inputs tokens and position and the output logits, got "
+        "%u inputs and %u outputs",
         info->n_inputs, info->n_outputs);
   TRY(clave_program_input(p, info->name, 0, &tokens));
   TRY(clave_program_input(p, info->name, 1, &position));
@@ -320,8 +320,8 @@ clave_status llm_method_logits(const llm_method *m, clave_session *session, size
   TRY(clave_session_output(session, m->name, 0, &t));
   for (int i = 0; i + 1 < t.rank; i++) rows *= (size_t)t.dims[i];
   if (rows <= back || t.dims[t.rank - 1] != m->n_vocab)
-    return INVALID("method %s gave %zu rows of %lld logits, expected %zu of %zu", m->name, rows,
-                   (long long)t.dims[t.rank - 1], back + 1, n_vocab);
+    return INVALID("method %s: expected %zu rows of %zu logits, got %zu of %lld", m->name, back + 1,
+                   n_vocab, rows, (long long)t.dims[t.rank - 1]);
   const char *row = (const char *)t.data + (rows - 1 - back) * n_vocab * clave_dtype_size(t.dtype);
   widen(t.dtype, row, n_vocab, out);
   return NULL;

@@ -205,7 +205,7 @@ clave_status read_size(const model_method *m, const char *word, int64_t *sizes) 
   const size_t n = equals ? (size_t)(equals - word) : 0;
   int64_t value;
   if (!n || !parse_integer(equals + 1, &value) || value < 0)
-    return INVALID("--dim: expected NAME=N, N not negative, not \"%s\"", word);
+    return INVALID("--dim: expected NAME=N, N not negative, got \"%s\"", word);
   for (int i = 0; i < m->n_sizes; i++) {
     if (strncmp(m->sizes[i].name, word, n) != 0 || m->sizes[i].name[n]) continue;
     if (sizes[i] != SIZE_UNKNOWN)

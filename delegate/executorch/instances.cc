@@ -101,8 +101,8 @@ bool find_in(Data &data, const char *name, clave_tensor *constant) {
   auto found = data.map->get_data(name);
   if (!found.ok()) return false;
   if (found->size() != size) {
-    ET_LOG(Error, "clave: constant %s has %zu bytes, expected %zu", plain(name).c_str(),
-           found->size(), size);
+    ET_LOG(Error, "clave: constant %s: expected %zu bytes, got %zu", plain(name).c_str(), size,
+           found->size());
     return false;
   }
   constant->data = const_cast<void *>(keep(data, std::move(*found)));

@@ -19,7 +19,7 @@ static long env_count(const char *name, long otherwise) {
   errno = 0;
   long value = strtol(text, &end, 10);
   if (!errno && !*end && value >= 1 && value < 1L << 30) return value;
-  fprintf(stderr, "run_llama: %s is '%s', not a count from 1 on\n", name, text);
+  fprintf(stderr, "run_llama: %s: expected a count from 1 on, got '%s'\n", name, text);
   return 0;
 }
 

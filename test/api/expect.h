@@ -2,6 +2,7 @@
 #define TEST_API_EXPECT_H
 /* What the public functions' statuses are to be. */
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "clave.h"
@@ -17,6 +18,16 @@ static inline void expect_invalid(clave_status st, const char *part) {
   if (!strstr(clave_status_message(st), part))
     fail_msg("%s: no '%s'", clave_status_message(st), part);
   clave_status_free(st);
+}
+
+/* The size of a caller's struct is not set, or smaller than the first version of `type`. */
+static inline void expect_too_small(clave_status st, const char *type, size_t got) {
+  char expected[160], ending[48];
+  (void)snprintf(expected, sizeof expected, "%s: size: expected sizeof(%s), ", type, type);
+  (void)snprintf(ending, sizeof ending, " or more, got %zu", got);
+  if (!strstr(clave_status_message(st), ending))
+    fail_msg("%s: no '%s'", clave_status_message(st), ending);
+  expect_invalid(st, expected);
 }
 
 #endif

@@ -81,9 +81,10 @@ static void test_what_is_no_program(void **state) {
   const size_t n = read_mnist();
   expect_invalid(clave_program_load_bytes(bytes, n - 1, "mine", &p), "mine");
   assert_null(p);
-  expect_invalid(clave_program_load_bytes(bytes, 0, "mine", &p), "is empty");
+  expect_invalid(clave_program_load_bytes(bytes, 0, "mine", &p), "got an empty file");
   memcpy(bytes, "{\"version\": 1}", 15);
-  expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &p), "expected a .clv; mine");
+  expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &p),
+                 "expected a .clv, got a .json program; mine");
 }
 
 int main(void) {

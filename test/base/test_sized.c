@@ -62,10 +62,10 @@ static void test_too_small(void **state) {
   (void)state;
   known own = {sizeof own, 1, 2};
   expect_size_error(sized_read(&(older){0, 5}, &own, type()),
-                    "known: size is 0, expected sizeof(known), 16 or more");
+                    "known: size: expected sizeof(known), 16 or more, got 0");
   older small = {sizeof small - 1, 9};
   expect_size_error(sized_write(&(known){0, 5, 6}, &small, type()),
-                    "known: size is 15, expected sizeof(known), 16 or more");
+                    "known: size: expected sizeof(known), 16 or more, got 15");
   assert_int_equal(small.a, 9);
 }
 

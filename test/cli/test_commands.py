@@ -130,10 +130,10 @@ def test_run_with_lists_of_numbers(tool, program, literal, want):
     "literal, says",
     [
         ("5", "x"),  # of the wrong size: the library says so
-        ("[[1,2],[3]]", '"[[1,2],[3]]" is not a tensor: its lists are of different lengths'),
-        ("1,2,", '"1,2," is not a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]]'),
+        ("[[1,2],[3]]", 'expected a tensor with lists of equal lengths, got "[[1,2],[3]]"'),
+        ("1,2,", 'expected a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]], got "1,2,"'),
         ("[[[1,2,3,4]]]", '"[[[1,2,3,4]]]" has 3 dimensions, the input has 2'),
-        ("[" * 9 + "1" + "]" * 9, "is not a tensor of at most 8 dimensions"),
+        ("[" * 9 + "1" + "]" * 9, "expected a tensor of at most 8 dimensions, got "),
         ("x9", '"x9" is neither a .npy file nor numbers, such as 5, 1,2,3 or [[1,2],[3,4]]'),
         ("", '"" is neither a .npy file nor numbers'),
     ],

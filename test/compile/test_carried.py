@@ -92,7 +92,7 @@ def test_bench(mnist, tmp_path):
     [
         ([], 2, "expected 1 input and 1 output files"),
         (["in.bin"], 2, "expected 1 input"),
-        (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N, N not negative, not "batch=x"'),
+        (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N, N not negative, got "batch=x"'),
         (["--dim", "rows=3", "in.bin", "out.bin"], 2, "'forward' has no open size of that name"),
         (["--dim", "batch=2", "--dim", "batch=1", "in.bin", "out.bin"], 2, "--dim batch=1: 'batch' is given twice"),
         (

@@ -267,13 +267,13 @@ def test_a_compiler_with_arguments(tmp_path):
         (["-o", "{}/m", "--emit-c", "{}/d"], 2, "which of -o BIN and --emit-c DIR?"),
         (["-o", "{}/m", "--target", "cuda", *ONE], 2, '--target takes c or opencl, not "cuda"'),
         (["-o", "{}/m", "--bare", "--shared", *ONE], 2, "which of --shared and --bare?"),
-        (["-o", "{}/m", "--arena", "heap", *ONE], 2, '--arena: expected static, not "heap"'),
+        (["-o", "{}/m", "--arena", "heap", *ONE], 2, '--arena: expected static, got "heap"'),
         (["-o", "{}/m", "--threads", "-1", *ONE], 2, "--threads"),
         (["-o", "{}/m", "--budget", "1", *ONE], 2, "--budget is of --tune, which is not given"),
         (["-o", "{}/m", "--kernel-dir", "{}", *ONE], 1, "holds no source that the program uses: "),
         (["-o", "{}/m", "--arena", "static", "--target", "opencl"], 1, "--arena static is of programs that are"),
         (["-o", "{}/m.o", "--bare", "--target", "opencl"], 1, "--bare is of programs that are written out as C"),
-        (["-o", "{}/m", "--dim", "batch"], 2, 'expected NAME=N, N not negative, not "batch"'),
+        (["-o", "{}/m", "--dim", "batch"], 2, 'expected NAME=N, N not negative, got "batch"'),
         (["-o", "{}/m", "--dim", "batch=-1"], 2, "not negative"),
         (["-o", "{}/m", "--dim", "batch=0"], 1, "batch"),
         (["-o", "{}/m", "--dim", "rows=1", *ONE], 1, "'rows'"),
@@ -427,7 +427,7 @@ def test_what_went_in_cannot_be_written(tmp_path):
     assert "no/s.json" in line
     env = {"SOURCE_DATE_EPOCH": "soon"}
     line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--sbom", tmp_path / "s", *ONE, env=env)
-    assert "SOURCE_DATE_EPOCH is 'soon'" in line
+    assert "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'soon'" in line
 
 
 def test_no_device_is_replaced(tmp_path):

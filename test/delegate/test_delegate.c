@@ -63,7 +63,7 @@ static void test_devices(void **state) {
       .size = sizeof both, .device = "cpu", .cl_context = &count, .cl_device = &count};
   expect(d.open(&both, &h), CLAVE_INVALID, "one of them");
   const clave_delegate_device_options unsized = {.device = "cpu"};
-  expect(d.open(&unsized, &h), CLAVE_INVALID, "size is 0");
+  expect(d.open(&unsized, &h), CLAVE_INVALID, "or more, got 0");
 }
 
 /* ---------------------------------------------------------------- payloads */
@@ -121,7 +121,7 @@ static void test_bad_clv(void **state) {
   expect(d.load(&payload, &p), CLAVE_INVALID, "expected a clave_delegate_format, got 9");
   expect(d.load(NULL, &p), CLAVE_INVALID, "payload is NULL");
   payload.size = 8;
-  expect(d.load(&payload, &p), CLAVE_INVALID, "size is 8");
+  expect(d.load(&payload, &p), CLAVE_INVALID, "or more, got 8");
   free(bytes);
 }
 
@@ -246,9 +246,9 @@ static void test_constants_by_name(void **state) {
 static void test_handles(void **state) {
   (void)state;
   clave_delegate_handle in = new_mnist(), wild[] = {1, 2, 3, ~0ull, in + 4, in ^ 3};
-  expect(d.execute(0, NULL), CLAVE_INVALID, "handle 0 is none, expected an instance");
-  expect(d.execute(device, NULL), CLAVE_INVALID, "is a device, expected an instance");
-  expect(d.close(in), CLAVE_INVALID, "is an instance, expected a device");
+  expect(d.execute(0, NULL), CLAVE_INVALID, "handle 0: expected an instance, got none");
+  expect(d.execute(device, NULL), CLAVE_INVALID, "expected an instance, got a device");
+  expect(d.close(in), CLAVE_INVALID, "expected a device, got an instance");
   for (unsigned i = 0; i < sizeof wild / sizeof *wild; i++) {
     clave_status st = d.execute(wild[i], NULL);
     assert_int_equal(d.status_code(st), CLAVE_INVALID);

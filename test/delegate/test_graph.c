@@ -266,13 +266,14 @@ static void test_bad_graphs(void **state) {
   expect(d.query(device, &s.g, a), CLAVE_INVALID, words)
   REFUSED(s.product[0].tensors = wild, "number 77 of 6; field 0 of op 'Matmul'; node 0");
   REFUSED(s.product[0].tensors = NULL, "tensors is NULL");
-  REFUSED(s.product[0].n = 2, "2 tensors, expected 1");
+  REFUSED(s.product[0].n = 2, "expected 1 tensor, got 2");
   REFUSED(s.product[0].kind = 99, "expected a clave_delegate_field_kind, got 99");
   REFUSED(s.product[0].name = NULL, "name is NULL");
   REFUSED(s.relu[1].operands = NULL, "operands is NULL");
   REFUSED(s.relu[1].operands = &no_source, "operand 0: expected a clave_delegate_source, got 9");
-  REFUSED(s.relu[1].operands = &far_input, "operand 0 is input 4294967296");
-  REFUSED(s.relu[1].operands = &no_step, "operand 0 is step -1");
+  REFUSED(s.relu[1].operands = &far_input,
+          "operand 0: expected 0 to 4294967295, got input 4294967296");
+  REFUSED(s.relu[1].operands = &no_step, "operand 0: expected 0 to 4294967295, got step -1");
   REFUSED(s.tensors[3].rank = 9, "expected rank 0 to 8, got 9; tensor 3");
   REFUSED(s.tensors[3].dims[1] = -5, "dimension 1 is -5");
   REFUSED(s.tensors[3].sizes[0] = 2, "dimension 0 is size 2 of 1");
@@ -281,7 +282,7 @@ static void test_bad_graphs(void **state) {
   REFUSED(s.tensors[3].name = NULL, "name is NULL");
   REFUSED(s.nodes[1].op = NULL, "op is NULL");
   REFUSED(s.g.nodes = NULL, "nodes is NULL");
-  REFUSED(s.g.size = 4, "size is 4");
+  REFUSED(s.g.size = 4, "or more, got 4");
   init_sample(&s);
   s.tensors[1].data = NULL;
   expect(d.load(&payload, &p), CLAVE_INVALID, "constant 1 ('w') has no data");

@@ -59,7 +59,7 @@ def test_messages_of_c_are_found(errors):
     found = set(errors.messages())
     assert ("cli/compile.c", "which of --shared and --bare?") in found  # fail_usage(...)
     assert ("cli/doctor.c", "%s names %s, which is not there: its driver was removed") in found  # add_problem(...)
-    assert ("delegate/handles.c", "handle %llu is %s, expected %s") in found
+    assert ("delegate/handles.c", "handle %llu: expected %s, got %s") in found
 
 
 def test_dead_links_are_found(tmp_path):

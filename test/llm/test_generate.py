@@ -146,7 +146,7 @@ def test_sampling_of_the_model(clave, folder):
     assert p.stderr == b"clave: ids.clv does not say how to sample; --temperature and the options behind it do\n"
     assert p.returncode == 1 and not p.stdout
     for wrong, part in (
-        ({"top_k": -1}, "llm.sampling.top_k is a number"),
+        ({"top_k": -1}, "llm.sampling.top_k: expected"),
         ({"do_sample": 1}, "expected true or false"),
     ):
         _models.export(folder / "wrong.clv", llm={"sampling": wrong})
@@ -224,13 +224,13 @@ def test_empty_prompts(clave):
 @pytest.mark.parametrize(
     "llm, part",
     [
-        ({"max_context": "long"}, "llm.max_context is a string, expected a number of tokens"),
+        ({"max_context": "long"}, "llm.max_context: expected a number of tokens, got a string"),
         ({"bos": 300}, "llm.bos is 300"),
-        ({"bos": "<s>"}, "llm.bos is a string, expected a token's id"),
-        ({"stop_ids": 5}, "llm.stop_ids is a number, expected a list of ids"),
+        ({"bos": "<s>"}, "llm.bos: expected a token's id, got a string"),
+        ({"stop_ids": 5}, "llm.stop_ids: expected a list of ids, got a number"),
         ({"stop_ids": [1, 300]}, "llm.stop_ids is 300"),
-        ({"chat_template": 7}, "llm.chat_template is a number, expected a text"),
-        (7, "llm is a number, expected an object"),
+        ({"chat_template": 7}, "llm.chat_template: expected a text, got a number"),
+        (7, "llm: expected an object, got a number"),
     ],
 )
 def test_bad_metadata(clave, folder, llm, part):
@@ -243,7 +243,11 @@ def test_bad_metadata(clave, folder, llm, part):
 
 
 def test_other_programs(clave, root):
-    refused(clave(root / "examples/mnist/mnist.clv", "--prompt", "a"), 1, "not a language model: it has 1 inputs")
+    refused(
+        clave(root / "examples/mnist/mnist.clv", "--prompt", "a"),
+        1,
+        "not a language model: expected the inputs tokens and position and the output logits, got 1 inputs",
+    )
 
 
 def test_max_context(clave, folder):

@@ -500,7 +500,7 @@ class Handle:
     def pointer(self) -> C.c_void_p:
         """Error after `close`."""
         if self._pointer is None:
-            raise Error("the object is closed, expected one that is open")
+            raise Error("expected an object that is open, got a closed one")
         return self._pointer
 
     @property
@@ -536,5 +536,5 @@ class Borrowed:
     def pointer(self) -> C.c_void_p:
         """Error after its owner was closed."""
         if self._owner.is_closed:
-            raise Error("the object's owner is closed, expected one that is open")
+            raise Error("expected an object whose owner is open, got one of a closed owner")
         return self._pointer

@@ -158,7 +158,7 @@ class _Source:
             raise Error(f"{op}: the kernel has no parameter for result {missing[0]}")
         local = self.local(1)
         if min(local) < 1 or _product(local) > _MAX_GROUP:
-            raise Error(f"{op}: local is {self.kernel.local}, expected numbers from 1, at most {_MAX_GROUP} in all")
+            raise Error(f"{op}: local: expected numbers from 1, at most {_MAX_GROUP} in all, got {self.kernel.local}")
 
     def local(self, dims: int) -> tuple[int, ...]:
         given = self.kernel.local if isinstance(self.kernel.local, tuple) else (self.kernel.local,)
@@ -245,7 +245,9 @@ class _Call:
         grid = list(asked) if isinstance(asked, tuple | list) else [asked]
         local = s.local(len(grid))
         if not 1 <= len(grid) <= 3 or len(local) != len(grid):
-            raise Error(f"{self.op.name}: grid has {len(grid)} numbers and local {len(local)}, expected 1 to 3 of both")
+            raise Error(
+                f"{self.op.name}: grid and local: expected 1 to 3 numbers in both, got {len(grid)} and {len(local)}"
+            )
         types = "".join(f"#define {n}_type {_STORAGE[t]}\n" for n, t in dtypes.items())
         fields = {
             "device": schema.CustomDevice[s.kernel.device],

@@ -42,7 +42,7 @@ def parse(text: Any) -> Groups | Blocks | Stored:
         return Groups(int(m["bits"] or 8), m["float"] or "int", group, bool(m["zeros"]), scale)
     if text in _QUANTIZED_BLOCKS:
         return Blocks(text)
-    raise Error(f"quantize={text!r}, expected {HELP}, or a function of a weight's name and tensor")
+    raise Error(f"quantize: expected {HELP}, or a function of a weight's name and tensor, got {text!r}")
 
 
 @dataclass(frozen=True)

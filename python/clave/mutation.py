@@ -31,7 +31,7 @@ def take_apart(node: Node) -> Changing:
     base_of = {name: node.kwargs[f"_{name}_base_index"] for name in changed}
     for name in changed:
         if any(k.startswith(f"_{name}_") and k not in (f"_{name}_base_index", f"_{name}_alias") for k in node.kwargs):
-            raise Unsupported(f"{name} is a view of another tensor, expected a buffer of its own")
+            raise Unsupported(f"{name}: expected a buffer of its own, got a view of another tensor")
     given = {a.name: node.kwargs.get(a.name, a.default_value) for a in schema.arguments if a.name not in base_of}
     given |= {name: None if i is None else bases[i] for name, i in base_of.items()}  # type: ignore[index]
     of_base = {i: n_results + k for k, i in enumerate(base_of.values()) if i is not None}

@@ -112,7 +112,7 @@ def by_method(what: str, names: Names, methods: Sequence[str]) -> dict[str, list
 
 def _checked(what: str, method: str, names: Sequence[str]) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
-        raise Error(f"{what} of method {method!r} is {names!r}, expected a list of names")
+        raise Error(f"{what} of method {method!r}: expected a list of names, got {names!r}")
     twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
     if twice is not None:
         raise Error(f"{what} of method {method!r} has {twice!r} twice")

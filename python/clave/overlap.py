@@ -102,8 +102,8 @@ def _why_not(x: Any) -> str:
     if _tensors.is_torch(x):
         torch = sys.modules["torch"]
         if x.is_inference() and not torch.is_inference_mode_enabled():
-            return "it was made in torch.inference_mode, expected a clone or a call in that mode"
+            return "expected a clone or a call in torch.inference_mode, got a tensor made in that mode"
         return ""
     if not isinstance(x, np.ndarray):
-        return f"it is a {type(x).__name__}, expected a torch tensor or a numpy array"
+        return f"expected a torch tensor or a numpy array, got {type(x).__name__}"
     return "" if x.flags.writeable else "the array is read-only"

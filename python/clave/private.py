@@ -27,7 +27,7 @@ def check_version(package: str, version: str) -> None:
     """Error if this version of torch or transformers is older than the oldest that is tested."""
     oldest = OLDEST[package]
     if tuple(int(n) for n in re.findall(r"\d+", version)[:2]) < oldest:
-        raise Error(f"this is {package} {version}, expected {oldest[0]}.{oldest[1]} or later", Code.UNSUPPORTED)
+        raise Error(f"{package}: expected version {oldest[0]}.{oldest[1]} or later, got {version}", Code.UNSUPPORTED)
 
 
 check_version("torch", torch.__version__)

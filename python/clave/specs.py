@@ -54,7 +54,7 @@ class Sizes:
             return int(text), None
         found = _SIZE.match(text)
         if not found:
-            raise UsageError(f"size {text!r}, expected a number or the name of a --dynamic size")
+            raise UsageError(f"size: expected a number or the name of a --dynamic size, got {text!r}")
         if found["name"] not in self.dims:
             raise UsageError(f"size {found['name']!r} is not declared: --dynamic {found['name']}=1..64, say")
         factor = int(found["factor"] or 1)
@@ -104,14 +104,14 @@ def _items(text: str) -> list[str]:
 def _input(item: str, sizes: Sizes, generator: torch.Generator) -> tuple[str, Any, Any]:
     found = _ITEM.match(item)
     if not found:
-        raise UsageError(f"{item!r} is no input, expected f32[1,3], a number, or one with its name as x:f32[1,3]")
+        raise UsageError(f"expected an input as f32[1,3], a number, or one with its name as x:f32[1,3], got {item!r}")
     name = found["name"] or ""
     text = found["dtype"] or found["number"]
     if found["dtype"] in TYPES:
         value, dims = _tensor(TYPES[text], found["shape"] or "", sizes, generator)
         return name, value, dims or None
     if found["shape"] is not None or (text not in _WORDS and not re.match(r"[-+]?\.?\d", text)):
-        raise UsageError(f"{item!r}: {text!r} is no type, expected one of {', '.join(TYPES)}")
+        raise UsageError(f"{item!r}: expected one of {', '.join(TYPES)}, got {text!r}")
     return name, _number(text), None
 
 

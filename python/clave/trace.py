@@ -226,7 +226,7 @@ def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
     found = {}
     for op, f in own.items():
         if not isinstance(op, OpOverload | OpOverloadPacket) or not callable(f):
-            raise Error(f"decompositions has {op!r}: {f!r}, expected torch.ops.ns.op or an overload of it: a function")
+            raise Error(f"decompositions: expected torch.ops.ns.op or an overload of it: a function, got {op!r}: {f!r}")
         each = [getattr(op, o) for o in op.overloads()] if isinstance(op, OpOverloadPacket) else [op]
         found |= dict.fromkeys(each, f)
     return found

@@ -83,7 +83,7 @@ class Difference:
 
 def compare(name: str, pointwise: bool, ours: list[Any], r: Reference) -> Difference:
     if len(ours) != len(r.want):
-        return Difference(wrong=f"{len(ours)} results, expected {len(r.want)}")
+        return Difference(wrong=f"expected {len(r.want)} results, got {len(ours)}")
     total = Difference()
     for i, (a, b) in enumerate(zip(ours, r.want, strict=True)):
         exact = r.exact[i] if r.exact is not None else None
@@ -100,13 +100,13 @@ def _compare_one(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Refe
         if isinstance(b, bool | int | float) and isinstance(a, bool | int | float):
             a, b = torch.tensor(a), torch.tensor(b)
         else:
-            return Difference(wrong="" if a == b else f"{a!r}, expected {b!r}")
+            return Difference(wrong="" if a == b else f"expected {b!r}, got {a!r}")
     if not isinstance(a, torch.Tensor):
-        return Difference(wrong=f"{type(a).__name__} {a!r}, expected a tensor")
+        return Difference(wrong=f"expected a tensor, got {type(a).__name__} {a!r}")
     if a.dtype != b.dtype:
-        return Difference(wrong=f"dtype {a.dtype}, expected {b.dtype}")
+        return Difference(wrong=f"expected dtype {b.dtype}, got {a.dtype}")
     if a.shape != b.shape:
-        return Difference(wrong=f"shape {list(a.shape)}, expected {list(b.shape)}")
+        return Difference(wrong=f"expected shape {list(b.shape)}, got {list(a.shape)}")
     a, b, exact = map(_parts, (a, b, exact))
     if b.dtype.is_floating_point and b.dtype.itemsize == 1:  # every code counts
         a, b = a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)
@@ -198,7 +198,7 @@ def _first(bad: Any, a: Any, b: Any) -> Difference:
     where = tuple(int(i) for i in bad.nonzero()[0])
     n = int(bad.sum())
     more = f" ({n} of {b.numel()} elements)" if b.numel() > 1 else ""
-    return Difference(wrong=f"{a[where].item()!r} at {list(where)}, expected {b[where].item()!r}{more}")
+    return Difference(wrong=f"at {list(where)}: expected {b[where].item()!r}, got {a[where].item()!r}{more}")
 
 
 def magnitude(module: Any, tensors: Any, exact: list[Any]) -> float:

@@ -267,7 +267,7 @@ def test_special_values_are_exact():
 def test_integers_dtypes_and_shapes_are_exact():
     want = torch.tensor([1, 2, 3])
     assert not difference(want.clone(), want)
-    assert "2 at [0], expected 1" in difference(want + 1, want)
+    assert "at [0]: expected 1, got 2" in difference(want + 1, want)
     assert "dtype" in difference(want.int(), want)
     assert "shape" in difference(want[None], want)
 

@@ -5,6 +5,7 @@ import copy
 import functools
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -47,6 +48,11 @@ def refused(path, **options):
     return said.removeprefix(f"{path}: ")
 
 
+def check(message, said):
+    """`...` stands for any words."""
+    assert all(part in message for part in said.split("...")), message
+
+
 @pytest.fixture
 def valid(tmp_path):
     return bytearray(tiny().write(tmp_path / "valid.gguf").read_bytes())
@@ -78,7 +84,8 @@ def test_cut_anywhere(valid, tmp_path):
             with pytest.raises(clave.Error) as e:
                 File(path)
             said = str(e.value).removeprefix(f"{path}: ")
-            assert said.startswith((f"has {n} bytes, ", "is no GGUF file")), (n, said)
+            short = re.match(rf"expected \d+ bytes or more, got {n}: it ends ", said)
+            assert short or said.startswith((f"has {n} bytes, ", "is no GGUF file")), (n, said)
 
 
 def patched(format, value, at=None, key=None, tensor=None, before=0):
@@ -95,30 +102,33 @@ def patched(format, value, at=None, key=None, tensor=None, before=0):
 HUGE = 2**62
 Q = "blk.0.attn_q.weight"
 BYTES = [
-    (lambda d: d.clear(), "is no GGUF file: begins with b'', expected b'GGUF'"),
-    (lambda d: d.__setitem__(slice(0, 4), b"PK\3\4"), r"is no GGUF file: begins with b'PK\x03\x04', expected b'GGUF'"),
-    (patched("I", 1, at=4), "is of version 1 of GGUF, expected 2 or 3"),
-    (patched("I", 4, at=4), "is of version 4 of GGUF, expected 2 or 3"),
-    (patched("I", 3 << 24, at=4), "is big-endian, expected little-endian"),
+    (lambda d: d.clear(), "is no GGUF file: expected b'GGUF' as its beginning, got b''"),
+    (
+        lambda d: d.__setitem__(slice(0, 4), b"PK\3\4"),
+        r"is no GGUF file: expected b'GGUF' as its beginning, got b'PK\x03\x04'",
+    ),
+    (patched("I", 1, at=4), "expected version 2 or 3 of GGUF, got 1"),
+    (patched("I", 4, at=4), "expected version 2 or 3 of GGUF, got 4"),
+    (patched("I", 3 << 24, at=4), "expected little-endian, got big-endian"),
     (patched("Q", HUGE, at=8), f"bytes, too few for the {HUGE} tensors that it names"),
     (patched("Q", 2**64 - 1, at=16), f"bytes, too few for the {2**64 - 1} keys that it names"),
-    (patched("Q", HUGE, at=24), "the name of key 1 of 14 has 4611686018427387904 bytes, expected at most 65535"),
+    (patched("Q", HUGE, at=24), "the name of key 1 of 14: expected at most 65535 bytes, got 4611686018427387904"),
     (patched("Q", 60_000, at=24), "it ends within the name of key 1 of 14"),
     (patched("B", 0xFF, at=32), "the name of key 1 of 14 is not UTF-8"),
-    (patched("I", 13, key="llama.block_count", before=-4), "key 'llama.block_count' is of type 13, expected 0 to 12"),
-    (patched("I", 9, key="llama.vocab_size", before=-4), "key 'llama.vocab_size' is"),
+    (patched("I", 13, key="llama.block_count", before=-4), "key 'llama.block_count': expected type 0 to 12, got 13"),
+    (patched("I", 9, key="llama.vocab_size", before=-4), "key 'llama.vocab_size': expected type 0 to 12, got 40"),
     (patched("Q", HUGE, key="general.architecture", before=0), "it ends within key 'general.architecture'"),
-    (patched("I", 5, tensor=Q), f"tensor '{Q}' has 5 dimensions, expected at most 4"),
-    (patched("I", 2**32 - 1, tensor=Q), f"tensor '{Q}' has 4294967295 dimensions"),
+    (patched("I", 5, tensor=Q), f"tensor '{Q}': expected at most 4 dimensions, got 5"),
+    (patched("I", 2**32 - 1, tensor=Q), f"tensor '{Q}': expected at most 4 dimensions, got 4294967295"),
     (patched("Q", 2**63, tensor=Q, before=4), f"it ends before tensor '{Q}' does"),
-    (patched("Q", 31, tensor=Q, before=4), f"tensor '{Q}' is (32, 31), expected (32, 32)"),
+    (patched("Q", 31, tensor=Q, before=4), f"tensor '{Q}': expected (32, 32), got (32, 31)"),
     (patched("Q", 33, tensor=Q, before=4), f"tensors '{Q}' and 'blk.0.attn_k.weight' overlap, from byte "),
-    (patched("Q", 0, tensor=Q, before=12), f"tensor '{Q}' is (0, 32), expected (32, 32)"),
+    (patched("Q", 0, tensor=Q, before=12), f"tensor '{Q}': expected (32, 32), got (0, 32)"),
     (patched("I", 99, tensor=Q, before=20), f"tensor '{Q}' is of type 99, which is not known"),
     (patched("I", 31, tensor=Q, before=20), f"'{Q}' is of type 31 (Q4_0_4_4, which llama.cpp reads no more), which is"),
     (patched("I", 16, tensor=Q, before=20), f"tensor '{Q}' has rows of 32, IQ2_XXS needs a multiple of 256"),
-    (patched("I", 26, tensor=Q, before=20), f"tensor '{Q}' is I32, expected one of F32, F16, BF16, Q4_0, "),
-    (patched("Q", 33, tensor=Q, before=24), f"tensor '{Q}' is at 33, expected a multiple of the alignment, 32"),
+    (patched("I", 26, tensor=Q, before=20), f"tensor '{Q}': expected one of F32, F16, BF16, Q4_0, ..., got I32"),
+    (patched("Q", 33, tensor=Q, before=24), f"tensor '{Q}': expected a multiple of the alignment 32 as offset, got 33"),
     (patched("Q", HUGE, tensor=Q, before=24), f"it ends before tensor '{Q}' does"),
     (patched("Q", 0, tensor=Q, before=24), "overlap, from byte "),
 ]
@@ -129,7 +139,7 @@ def test_bytes(change, said, valid, tmp_path):
     change(valid)
     path = tmp_path / "m.gguf"
     path.write_bytes(valid)
-    assert said in refused(path)
+    check(refused(path), said)
 
 
 def test_names_that_are_there_twice(valid, tmp_path):
@@ -139,7 +149,7 @@ def test_names_that_are_there_twice(valid, tmp_path):
     path.write_bytes(
         valid.replace(b"llama.block_count", b"general.alignment").replace(b"llama.vocab_size", b"llama.vocab_size")
     )
-    assert refused(path).startswith("key 'general.alignment' is 1, expected a power of two from 8 on")
+    assert refused(path).startswith("key 'general.alignment': expected a power of two from 8 on, got 1")
     path.write_bytes(valid.replace(b"key_length", b"key_lengtx").replace(b"value_length", b"key_lengtx__"[:12]))
     assert "has keys that are not supported: 'llama.attention.key_len" in refused(path)
 
@@ -165,50 +175,65 @@ KEYS = [
         "llama",
         "general.architecture",
         ("mamba", "string"),
-        "architecture 'mamba' is not supported, expected one of llama, ",
+        "architecture: expected one of llama, ..., got 'mamba'",
     ),
-    ("llama", "general.architecture", (("x\n" * 500), "string"), "architecture 'x\\nx\\n"),
-    ("llama", "general.architecture", u32(3), "key 'general.architecture' is uint32, expected a text"),
-    ("llama", "general.alignment", ("32", "string"), "key 'general.alignment' is string, expected uint32"),
-    ("llama", "split.count", (3, "uint16"), "is part 1 of 3, expected one file: llama-gguf-split --merge joins them"),
+    (
+        "llama",
+        "general.architecture",
+        (("x\n" * 500), "string"),
+        "architecture: expected one of llama, ..., got 'x\\nx\\n",
+    ),
+    ("llama", "general.architecture", u32(3), "key 'general.architecture': expected a text, got uint32"),
+    ("llama", "general.alignment", ("32", "string"), "key 'general.alignment': expected uint32, got string"),
+    ("llama", "split.count", (3, "uint16"), "expected one file, got part 1 of 3: llama-gguf-split --merge joins them"),
     ("llama", "llama.block_count", None, "has no key 'llama.block_count'"),
-    ("llama", "llama.block_count", u32(0), "key 'llama.block_count' is 0, expected 1 to 10000"),
-    ("llama", "llama.block_count", (2**40, "uint64"), f"key 'llama.block_count' is {2**40}, expected 1 to 10000"),
+    ("llama", "llama.block_count", u32(0), "key 'llama.block_count': expected 1 to 10000, got 0"),
+    ("llama", "llama.block_count", (2**40, "uint64"), f"key 'llama.block_count': expected 1 to 10000, got {2**40}"),
     ("llama", "llama.block_count", u32(2), "has no tensor 'blk.1.attn_norm.weight'"),
-    ("llama", "llama.block_count", (1.0, "float32"), "key 'llama.block_count' is float32, expected an integer"),
-    ("llama", "llama.embedding_length", u32(64), "tensor 'token_embd.weight' is (40, 32), expected (any, 64)"),
-    ("llama", "llama.feed_forward_length", u32(31), "tensor 'blk.0.ffn_gate.weight' is (32, 32), expected (31, 32)"),
-    ("llama", "llama.feed_forward_length", ([32, 32], "array"), "feed_forward_length' has 2 elements, expected 1"),
-    ("llama", "llama.feed_forward_length", ([0], "array"), "is 0 for each layer, expected 1 to 1048576"),
-    ("llama", "llama.context_length", u32(1), "key 'llama.context_length' is 1, expected 2 to 2147483647"),
-    ("llama", "llama.attention.head_count", u32(3), "tensor 'blk.0.attn_q.weight' is (32, 32), expected (48, 32)"),
+    ("llama", "llama.block_count", (1.0, "float32"), "key 'llama.block_count': expected an integer, got float32"),
+    ("llama", "llama.embedding_length", u32(64), "tensor 'token_embd.weight': expected (any, 64), got (40, 32)"),
+    ("llama", "llama.feed_forward_length", u32(31), "tensor 'blk.0.ffn_gate.weight': expected (31, 32), got (32, 32)"),
+    ("llama", "llama.feed_forward_length", ([32, 32], "array"), "feed_forward_length': expected 1 elements, got 2"),
+    ("llama", "llama.feed_forward_length", ([0], "array"), "expected 1 to 1048576 for each layer, got 0"),
+    ("llama", "llama.context_length", u32(1), "key 'llama.context_length': expected 2 to 2147483647, got 1"),
+    ("llama", "llama.attention.head_count", u32(3), "tensor 'blk.0.attn_q.weight': expected (48, 32), got (32, 32)"),
     ("llama", "llama.attention.head_count_kv", u32(3), "2 heads cannot share 3 of keys"),
-    ("llama", "llama.attention.head_count_kv", u32(0), "head_count_kv' is 0, expected 1 to 1048576"),
-    ("llama", "llama.attention.key_length", u32(2**20), "key_length' is 1048576, expected 1 to 65536"),
-    ("llama", "llama.attention.key_length", u32(2**16), "tensor 'blk.0.attn_q.weight' is (32, 32)"),
+    ("llama", "llama.attention.head_count_kv", u32(0), "head_count_kv': expected 1 to 1048576, got 0"),
+    ("llama", "llama.attention.key_length", u32(2**20), "key_length': expected 1 to 65536, got 1048576"),
+    (
+        "llama",
+        "llama.attention.key_length",
+        u32(2**16),
+        "tensor 'blk.0.attn_q.weight': expected (131072, 32), got (32, 32)",
+    ),
     ("llama", "llama.attention.layer_norm_rms_epsilon", None, "has no key 'llama.attention.layer_norm_rms_epsilon'"),
     (
         "llama",
         "llama.attention.layer_norm_rms_epsilon",
         (float("nan"), "float32"),
-        "is nan, expected a positive finite",
+        "expected a positive finite number, got nan",
     ),
     ("llama", "llama.attention.layer_norm_rms_epsilon", (-1e-5, "float32"), "expected a positive finite number"),
-    ("llama", "llama.attention.scale", (1e300, "float64"), "is 1e+300, expected a positive finite number"),
+    ("llama", "llama.attention.scale", (1e300, "float64"), "expected a positive finite number, got 1e+300"),
     ("llama", "llama.attention.causal", (False, "bool"), "attention that also sees later tokens is not supported"),
-    ("llama", "llama.attention.causal", u32(1), "key 'llama.attention.causal' is uint32, expected true or false"),
+    ("llama", "llama.attention.causal", u32(1), "key 'llama.attention.causal': expected true or false, got uint32"),
     ("llama", "llama.attention.clamp_kqv", (8.0, "float32"), "not supported: 'llama.attention.clamp_kqv'"),
     ("llama", "llama.expert_count", u32(8), "a mixture of experts is not supported"),
-    ("llama", "llama.rope.dimension_count", u32(7), "dimension_count' is 7, expected an even number up to 16"),
-    ("llama", "llama.rope.dimension_count", u32(18), "dimension_count' is 18, expected an even number up to 16"),
-    ("llama", "llama.rope.freq_base", (1.0, "float32"), "freq_base' is 1.0, expected more than 1"),
+    ("llama", "llama.rope.dimension_count", u32(7), "dimension_count': expected an even number up to 16, got 7"),
+    ("llama", "llama.rope.dimension_count", u32(18), "dimension_count': expected an even number up to 16, got 18"),
+    ("llama", "llama.rope.freq_base", (1.0, "float32"), "freq_base': expected more than 1, got 1.0"),
     (
         "llama",
         "llama.rope.scaling.type",
         ("dynamic", "string"),
-        "rope scaling 'dynamic' is not supported, expected one of none, linear, yarn, longrope",
+        "rope scaling: expected one of none, linear, yarn, longrope, got 'dynamic'",
     ),
-    ("llama", "llama.rope.scaling.factor", (0.0, "float32"), "scaling.factor' is 0.0, expected a positive finite"),
+    (
+        "llama",
+        "llama.rope.scaling.factor",
+        (0.0, "float32"),
+        "scaling.factor': expected a positive finite number, got 0.0",
+    ),
     (
         "llama",
         "llama.rope.scaling.yarn_ext_factor",
@@ -221,22 +246,22 @@ KEYS = [
         "gemma3",
         "gemma3.attention.sliding_window_pattern",
         ([True, False], "array"),
-        "sliding_window_pattern' has 2 elements, expected 1",
+        "sliding_window_pattern': expected 1 elements, got 2",
     ),
     (
         "gemma3",
         "gemma3.attention.sliding_window_pattern",
         (["a"], "array"),
-        "is an array of string, expected of kind flag",
+        "expected an array of kind flag, got one of string",
     ),
-    ("gemma2", "gemma2.attn_logit_softcapping", (-1.0, "float32"), "is -1.0, expected a positive finite number"),
-    ("llama", "tokenizer.chat_template", u32(1), "key 'tokenizer.chat_template' is uint32, expected a text"),
-    ("llama", "tokenizer.ggml.eos_token_id", u32(40), "key 'tokenizer.ggml.eos_token_id' is 40, expected 0 to 39"),
+    ("gemma2", "gemma2.attn_logit_softcapping", (-1.0, "float32"), "expected a positive finite number, got -1.0"),
+    ("llama", "tokenizer.chat_template", u32(1), "key 'tokenizer.chat_template': expected a text, got uint32"),
+    ("llama", "tokenizer.ggml.eos_token_id", u32(40), "key 'tokenizer.ggml.eos_token_id': expected 0 to 39, got 40"),
     (
         "llama",
         "tokenizer.ggml.model",
         ("what", "string"),
-        "tokenizer 'what' is not supported, expected one of llama, gpt2; another",
+        "tokenizer: expected one of llama, gpt2, got 'what'; another",
     ),
 ]
 
@@ -247,7 +272,7 @@ def test_keys(name, key, value, said, tmp_path):
     written.keys[key] = value
     if value is None:
         del written.keys[key]
-    assert said in refused(written.write(tmp_path / "m.gguf"))
+    check(refused(written.write(tmp_path / "m.gguf")), said)
 
 
 # ---- tensors
@@ -276,19 +301,31 @@ TENSORS = [
     ("qwen3", without("blk.0.attn_q_norm.weight"), "has no tensor 'blk.0.attn_q_norm.weight'"),
     ("gemma2", without("blk.0.post_ffw_norm.weight"), "has no tensor 'blk.0.post_ffw_norm.weight'"),
     ("phi3", without("rope_factors_long.weight"), "has no tensor 'rope_factors_long.weight'"),
-    ("llama", shaped("output.weight", 41, 32), "tensor 'output.weight' is (41, 32), expected (40, 32)"),
-    ("llama", shaped("token_embd.weight", 40, 4, 8), "tensor 'token_embd.weight' is (40, 4, 8), expected (any, 32)"),
-    ("llama", shaped("blk.0.attn_k.weight", 32, 32), "tensor 'blk.0.attn_k.weight' is (32, 32), expected (16, 32)"),
-    ("llama", shaped("blk.0.attn_q.bias", 16), "tensor 'blk.0.attn_q.bias' is (16), expected (32)"),
-    ("llama", shaped("blk.0.attn_norm.weight", 1, 32), "'blk.0.attn_norm.weight' is (1, 32), expected (32)"),
-    ("phi3", shaped("blk.0.attn_qkv.weight", 96, 32), "tensor 'blk.0.attn_qkv.weight' is (96, 32), expected (64, 32)"),
-    ("phi3", shaped("blk.0.ffn_up.weight", 32, 32), "tensor 'blk.0.ffn_up.weight' is (32, 32), expected (64, 32)"),
-    ("phi3", shaped("rope_factors_long.weight", 5), "tensor 'rope_factors_long.weight' is (5), expected (6)"),
+    ("llama", shaped("output.weight", 41, 32), "tensor 'output.weight': expected (40, 32), got (41, 32)"),
+    ("llama", shaped("token_embd.weight", 40, 4, 8), "tensor 'token_embd.weight': expected (any, 32), got (40, 4, 8)"),
+    ("llama", shaped("blk.0.attn_k.weight", 32, 32), "tensor 'blk.0.attn_k.weight': expected (16, 32), got (32, 32)"),
+    ("llama", shaped("blk.0.attn_q.bias", 16), "tensor 'blk.0.attn_q.bias': expected (32), got (16)"),
+    ("llama", shaped("blk.0.attn_norm.weight", 1, 32), "'blk.0.attn_norm.weight': expected (32), got (1, 32)"),
+    (
+        "phi3",
+        shaped("blk.0.attn_qkv.weight", 96, 32),
+        "tensor 'blk.0.attn_qkv.weight': expected (64, 32), got (96, 32)",
+    ),
+    ("phi3", shaped("blk.0.ffn_up.weight", 32, 32), "tensor 'blk.0.ffn_up.weight': expected (64, 32), got (32, 32)"),
+    ("phi3", shaped("rope_factors_long.weight", 5), "tensor 'rope_factors_long.weight': expected (6), got (5)"),
     ("llama", added("blk.1.attn_norm.weight"), "has tensors that are not supported: 'blk.1.attn_norm.weight'"),
     ("llama", added("v.patch_embd.bias"), "has tensors that are not supported: 'v.patch_embd.bias'"),
     ("llama", added("blk.0.attn_q.scale"), "has tensors that are not supported: 'blk.0.attn_q.scale'"),
-    ("llama", of_type("blk.0.attn_q.weight", "IQ4_XS", 32, 136), "tensor 'blk.0.attn_q.weight' is (32, 256), expected"),
-    ("llama", of_type("blk.0.attn_q.weight", "IQ2_S", 32, 82), "'blk.0.attn_q.weight' is IQ2_S, expected one of F32, "),
+    (
+        "llama",
+        of_type("blk.0.attn_q.weight", "IQ4_XS", 32, 136),
+        "tensor 'blk.0.attn_q.weight': expected (32, 32), got (32, 256)",
+    ),
+    (
+        "llama",
+        of_type("blk.0.attn_q.weight", "IQ2_S", 32, 82),
+        "'blk.0.attn_q.weight': expected one of F32, ..., got IQ2_S",
+    ),
 ]
 
 
@@ -296,7 +333,7 @@ TENSORS = [
 def test_tensors(name, change, said, tmp_path):
     written = tiny(name)
     change(written.tensors)
-    assert said in refused(written.write(tmp_path / "m.gguf"))
+    check(refused(written.write(tmp_path / "m.gguf")), said)
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf"), 1e-45])
@@ -342,7 +379,7 @@ def test_command_line(capsys, valid, tmp_path):
     output.parent.mkdir()
     path.write_bytes(valid[:-1])
     n = len(valid)
-    said = f"clave: {path}: has {n - 1} bytes, expected {n} or more: it ends before tensor "
+    said = f"clave: {path}: expected {n} bytes or more, got {n - 1}: it ends before tensor "
     code, err = run(capsys, path, "-o", output)
     assert code == 1 and err.startswith(said) and err.count("\n") == 1
     path.write_bytes(valid)
@@ -369,7 +406,7 @@ def test_another_tokenizer(capsys, build, tmp_path):
     written.keys["tokenizer.ggml.tokens"] = ([f"<{i}>" for i in range(40)], "array")
     path, output = written.write(tmp_path / "m.gguf"), tmp_path / "m.clv"
     code, err = run(capsys, path, "-o", output)
-    assert code == 1 and "pre-tokenizer 'of-mine' is not supported, expected one of gpt-2, " in err
+    assert code == 1 and "pre-tokenizer: expected one of gpt-2, " in err and ", got 'of-mine'; " in err
     assert err.endswith("; another tokenizer can be given in its place (tokenizer=, --tokenizer)\n")
     assert run(capsys, path, "-o", output, "--tokenizer", folder) == (0, "")
     assert clave.load(output).tokenizer.encode("ab a") == [1, 2, 27, 1]

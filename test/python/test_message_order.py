@@ -6,14 +6,15 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-C_ROOMS = (
-    *("api", "backend", "base", "cli", "compile", "delegate", "interp", "jinja", "json", "llm", "ops"),
-    *("serialize", "tokenizer"),
+ROOMS = (
+    *("api", "backend", "base", "bench", "cli", "compile", "delegate", "examples", "interp", "jinja", "json"),
+    *("llm", "ops", "packaging", "python/clave", "serialize", "tokenizer"),
 )
 LITERALS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*f?"(?:[^"\\\n]|\\.)*")*')
 VALUE = r"(?:'?%[-+0-9.*]*(?:hh|h|ll|l|z|j|t)?[a-zA-Z]'?|'?\{[^{}]*\}'?|\\\"%[^\"]*\\\")"
 WRONG_ORDERS = {
     "got before expected": re.compile(r"\bgot\b[^;]*\bexpected\b"),
+    "a value before expected": re.compile(r", expected "),
     "a value, not another": re.compile(
         rf"\b(?:it )?(?:is|has|are)(?: an?| rank| of dtype)* {VALUE}[^;:]*, not {VALUE}"
     ),
@@ -31,9 +32,9 @@ OTHERS = (
 
 def messages():
     """(file:line, text) of each literal that has a value in it."""
-    for room in (*C_ROOMS, "python/clave"):
-        for path in sorted((ROOT / room).glob("**/*.py" if room.startswith("python") else "**/*.[ch]")):
-            if "_generated" in path.parts:
+    for room in ROOMS:
+        for path in sorted((ROOT / room).glob("**/*")):
+            if path.suffix not in (".c", ".cc", ".h", ".py") or "_generated" in path.parts:
                 continue
             text = re.sub(r'"\s*PRI\w+\s*"', "d", path.read_text())
             for m in LITERALS.finditer(text):
@@ -62,6 +63,8 @@ def test_messages_say_what_was_expected_first():
         '"state %u has %zu bytes, not %zu"',
         "\"CLAVE_ASM is '%s', not a set\"",
         'f"got {x}, expected {y}"',
+        '"rank %d, expected %d"',
+        '", expected "',
         'f"seed is {seed}, not in [0, 2)"',
         'f"n is {n}, should be {m}"',
     ],

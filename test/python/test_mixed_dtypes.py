@@ -103,16 +103,16 @@ def complaints(fs, args):
     for name, got in sessions({n: fs[n] for n in wanted}, args).items():
         want = wanted[name]
         if got.dtype != want.dtype:
-            yield f"{name}: {got.dtype}, expected {want.dtype}"
+            yield f"{name}: expected {want.dtype}, got {got.dtype}"
         elif want.dtype.is_floating_point:
             eps = max(torch.finfo(t.dtype).eps for t in (*args, want) if t.is_floating_point())
             scale = want.double().abs().nan_to_num(0, 0, 0).max() if want.numel() else 1
             if not torch.allclose(
                 got.double(), want.double(), rtol=16 * eps, atol=float(16 * eps * scale), equal_nan=True
             ):
-                yield f"{name}: {got.tolist()}, expected {want.tolist()}"
+                yield f"{name}: expected {want.tolist()}, got {got.tolist()}"
         elif not torch.equal(got, want):
-            yield f"{name}: {got.tolist()}, expected {want.tolist()}"
+            yield f"{name}: expected {want.tolist()}, got {got.tolist()}"
 
 
 def test_there_are_many_ops():

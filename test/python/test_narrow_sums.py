@@ -199,7 +199,7 @@ def complaint(name, got, want):
     if torch.allclose(got.double(), want.double(), rtol=eps * INEXACT, atol=eps * 2**-4, equal_nan=True):
         return ""
     far = (got.double() - want.double()).abs().flatten().nan_to_num(math.inf).argmax()
-    return f"{name}: {got.flatten()[far].item()}, expected {want.flatten()[far].item()}"
+    return f"{name}: expected {want.flatten()[far].item()}, got {got.flatten()[far].item()}"
 
 
 SESSIONS = (("cpu", "strict"), ("cpu", "fast"), ("opencl", "strict"))

@@ -114,8 +114,8 @@ def test_reversed_arrays_that_are_apart(sessions, pick):
     ("x", "said"),
     [
         (np.broadcast_to(np.float32(1), (4,)), "the array is read-only"),
-        ([1.0, 2.0, 3.0, 4.0], "it is a list"),
-        (1.0, "it is a float"),
+        ([1.0, 2.0, 3.0, 4.0], "expected a torch tensor or a numpy array, got list"),
+        (1.0, "expected a torch tensor or a numpy array, got float"),
     ],
     ids=("broadcast", "list", "number"),
 )

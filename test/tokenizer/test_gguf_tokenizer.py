@@ -149,30 +149,36 @@ ABC = ["a", "b", "ab"]
 @pytest.mark.parametrize(
     "model, tokens, keys, said",
     [
-        ("rwkv", ABC, {}, "tokenizer 'rwkv' is not supported, expected one of llama, gpt2"),
+        ("rwkv", ABC, {}, "tokenizer: expected one of llama, gpt2, got 'rwkv'"),
         (
             "gpt2",
             ABC,
             {"pre": "what", "merges": ["a b"]},
-            "pre-tokenizer 'what' is not supported, expected one of gpt-2, ",
+            "pre-tokenizer: expected one of gpt-2, ..., got 'what'",
         ),
-        ("gpt2", ABC, {"merges": ["a b"]}, "pre-tokenizer 'default' is not supported"),
+        ("gpt2", ABC, {"merges": ["a b"]}, "pre-tokenizer: expected one of gpt-2, ..., got 'default'"),
         ("gpt2", ABC, {"pre": "gpt-2"}, "has no key 'tokenizer.ggml.merges'"),
         ("gpt2", ["a", "b", "a"], {"pre": "gpt-2", "merges": ["a b"]}, "token 'a' is in the vocabulary twice"),
         ("gpt2", ABC, {"pre": "gpt-2", "merges": ["a c"]}, "its tokenizer: "),
-        ("gpt2", ABC, {"pre": "gpt-2", "merges": [1, 2]}, "merges' is an array of int32, expected of kind text"),
+        ("gpt2", ABC, {"pre": "gpt-2", "merges": [1, 2]}, "merges': expected an array of kind text, got one of int32"),
         ("gpt2", ABC[:2], {"pre": "gpt-2", "merges": ["a b"]}, "has 2 tokens, and token_embd.weight has rows for 3"),
-        ("llama", ABC, {"scores": [0.0]}, "key 'tokenizer.ggml.scores' has 1 elements, expected 3"),
+        ("llama", ABC, {"scores": [0.0]}, "key 'tokenizer.ggml.scores': expected 3 elements, got 1"),
         ("llama", ABC, {}, "its tokenizer: no piece is the unknown one; SentencePiece model"),
-        ("llama", ABC, {"token_type": [2, 1, 1], "bos_token_id": 3}, "bos_token_id' is 3, expected 0 to 2"),
-        ("llama", ABC, {"token_type": ["x", "y", "z"]}, "token_type' is an array of string, expected of kind integer"),
+        ("llama", ABC, {"token_type": [2, 1, 1], "bos_token_id": 3}, "bos_token_id': expected 0 to 2, got 3"),
+        (
+            "llama",
+            ABC,
+            {"token_type": ["x", "y", "z"]},
+            "token_type': expected an array of kind integer, got one of string",
+        ),
     ],
 )
 def test_what_is_refused(model, tokens, keys, said, tmp_path):
     file = write(tmp_path / "v.gguf", model, tokens, **keys)
     with pytest.raises(Error) as e:
         read_tokenizer(file, 3)
-    assert said in str(e.value) and str(e.value).startswith(file.path) and "\n" not in str(e.value)
+    assert all(part in str(e.value) for part in said.split("..."))
+    assert str(e.value).startswith(file.path) and "\n" not in str(e.value)
 
 
 def folder_of(path, library, **config):
@@ -218,9 +224,12 @@ def test_what_is_said_with_another_in_its_place(tmp_path):
     given, alone = Given(folder), Given(folder / "tokenizer.json")
     keys = {"pre": "what", "eos_token_id": 7, "bos_token_id": 5, "chat_template": "{{ x }}"}
     file = bpe_file(tmp_path / "a.gguf", library, **keys)
-    with pytest.raises(Error, match=r"'what' is not supported, .*; another tokenizer can be given .*tokenizer=, --tok"):
+    with pytest.raises(
+        Error,
+        match=r"pre-tokenizer: expected one of .*, got 'what'; another tokenizer can be given .*tokenizer=, --tok",
+    ):
         read_tokenizer(file, n)
-    with pytest.raises(Error, match="pre-tokenizer 'what'"):
+    with pytest.raises(Error, match=r"pre-tokenizer: expected one of .*, got 'what'"):
         read_metadata(file, n)
     said = {"bos": begin, "eos": 7, "stop_ids": [7, turn, end], "chat_template": "{{ x }}"}
     assert read_metadata(file, n, given) == said

@@ -130,7 +130,7 @@ def _overloads(ops: Iterable[Any]) -> Iterator[OpOverload]:
         elif isinstance(op, OpOverloadPacket):
             yield from (getattr(op, name) for name in op.overloads())
         else:
-            raise Error(f"leave has {op!r}, expected torch.ops.ns.op or an overload of it")
+            raise Error(f"leave: expected torch.ops.ns.op or an overload of it, got {op!r}")
 
 
 def _kept_whole(program: ExportedProgram, leave: frozenset[OpOverload]) -> list[OpOverload]:

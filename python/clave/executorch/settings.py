@@ -29,7 +29,7 @@ class Settings:
         for f in dataclasses.fields(self):
             value, wanted = getattr(self, f.name), _TYPES[str(f.type)]
             if value is not None and not _is_right(f.name, value, wanted):
-                raise Error(f"{f.name}={value!r}, expected {_told(f.name, wanted)}")
+                raise Error(f"{f.name}: expected {_told(f.name, wanted)}, got {value!r}")
         if self.quantize is not None:
             parse(self.quantize)
 
@@ -67,5 +67,5 @@ _TOLD = {bool: "True or False", str: "a text"}
 
 def _read(text: str, wanted: type, name: str) -> bool | int | str:
     if wanted is not str and not text.isdecimal():
-        raise Error(f"compile spec {name!r} is {text!r}, expected {_told(name, wanted)}")
+        raise Error(f"compile spec {name!r}: expected {_told(name, wanted)}, got {text!r}")
     return text if wanted is str else wanted(int(text))

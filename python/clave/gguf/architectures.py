@@ -102,7 +102,7 @@ def read_numbers(file: File) -> Numbers:
     name = file.text("general.architecture")
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise file.error(f"architecture {shown(name)} is not supported, expected one of {known}", Code.UNSUPPORTED)
+        raise file.error(f"architecture: expected one of {known}, got {shown(name)}", Code.UNSUPPORTED)
     numbers = _read(file, name, ARCHITECTURES[name])
     rest = [k for k in file.unread(f"{name}.") if k.removeprefix(f"{name}.") not in _SILENT]
     if rest:
@@ -155,7 +155,7 @@ def _same(file: File, key: str, n_layers: int, default: int | None = None) -> in
         raise file.error(f"key {key!r} differs between layers, which is not supported", Code.UNSUPPORTED)
     value = int(values.pop())
     if not 1 <= value <= 2**20:
-        raise file.error(f"key {key!r} is {value} for each layer, expected 1 to {2**20}")
+        raise file.error(f"key {key!r}: expected 1 to {2**20} for each layer, got {value}")
     return value
 
 
@@ -177,14 +177,14 @@ def _read_rope(file: File, name: str, key_size: int) -> Rope:
     prefix = f"{name}.rope"
     dims = file.integer(f"{prefix}.dimension_count", key_size, 2)
     if dims % 2 or dims > key_size:
-        raise file.error(f"key '{prefix}.dimension_count' is {dims}, expected an even number up to {key_size}")
+        raise file.error(f"key '{prefix}.dimension_count': expected an even number up to {key_size}, got {dims}")
     kind = file.text(f"{prefix}.scaling.type", _unnamed_scaling(file, prefix))
     if kind not in _SCALINGS:
         known = ", ".join(_SCALINGS)
-        raise file.error(f"rope scaling {shown(kind)} is not supported, expected one of {known}", Code.UNSUPPORTED)
+        raise file.error(f"rope scaling: expected one of {known}, got {shown(kind)}", Code.UNSUPPORTED)
     base = file.number(f"{prefix}.freq_base", 10000.0)
     if base <= 1:
-        raise file.error(f"key '{prefix}.freq_base' is {base}, expected more than 1")
+        raise file.error(f"key '{prefix}.freq_base': expected more than 1, got {base}")
     context = file.integer(f"{name}.context_length", least=2)
     return Rope(
         dims=dims,

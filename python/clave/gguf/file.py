@@ -39,7 +39,7 @@ class File:
         self._read: set[str] = set()
         if self.integer("split.count", 1) > 1:
             n, of = self.integer("split.no", 0) + 1, self.integer("split.count")
-            raise self.error(f"is part {n} of {of}, expected one file: llama-gguf-split --merge joins them")
+            raise self.error(f"expected one file, got part {n} of {of}: llama-gguf-split --merge joins them")
 
     def error(self, message: str, code: Code = Code.INVALID) -> Error:
         return Error(f"{self.path}: {message}", code)
@@ -97,7 +97,7 @@ class File:
     def _one(self, key: str, v: Value, of: str) -> Any:
         kinds, name = _KINDS[of]
         if v.kind not in kinds:
-            raise self.error(f"key {key!r} is {v.kind.name.lower()}, expected {name}")
+            raise self.error(f"key {key!r}: expected {name}, got {v.kind.name.lower()}")
         if v.kind == Kind.STRING:
             return self._texts(key, v)[0]
         return struct.unpack_from(f"<{FORMATS[v.kind]}", self._data, v.at)[0]
@@ -121,7 +121,7 @@ class File:
             return default
         value = self._one(key, v, "integer")
         if not least <= value <= most:
-            raise self.error(f"key {key!r} is {value}, expected {least} to {most}")
+            raise self.error(f"key {key!r}: expected {least} to {most}, got {value}")
         return value
 
     def number(self, key: str, default: Any = _NO_DEFAULT) -> Any:
@@ -131,7 +131,7 @@ class File:
             return default
         value = float(self._one(key, v, "number"))
         if not 1 / _LARGEST <= value <= _LARGEST:
-            raise self.error(f"key {key!r} is {value}, expected a positive finite number")
+            raise self.error(f"key {key!r}: expected a positive finite number, got {value}")
         return value
 
     def text(self, key: str, default: Any = _NO_DEFAULT) -> Any:
@@ -149,11 +149,11 @@ class File:
             return default
         kinds, _ = _KINDS[of]
         if v.of is None:
-            raise self.error(f"key {key!r} is {v.kind.name.lower()}, expected an array ({of})")
+            raise self.error(f"key {key!r}: expected an array ({of}), got {v.kind.name.lower()}")
         if v.count and v.of not in kinds:
-            raise self.error(f"key {key!r} is an array of {v.of.name.lower()}, expected of kind {of}")
+            raise self.error(f"key {key!r}: expected an array of kind {of}, got one of {v.of.name.lower()}")
         if count not in (None, v.count):
-            raise self.error(f"key {key!r} has {v.count} elements, expected {count}")
+            raise self.error(f"key {key!r}: expected {count} elements, got {v.count}")
         if v.of == Kind.STRING:
             return self._texts(key, v)
         found = list(struct.unpack_from(f"<{v.count}{FORMATS[v.of]}", self._data, v.at))

@@ -81,7 +81,7 @@ class _Cursor:
         """Where n bytes begin."""
         at, size = self.at, len(self.data)
         if n > size - at:
-            raise self.fail(f"has {size} bytes, expected {at + n} or more: it ends within {what}")
+            raise self.fail(f"expected {at + n} bytes or more, got {size}: it ends within {what}")
         self.at += n
         return at
 
@@ -99,13 +99,13 @@ class _Cursor:
     def kind(self, what: str) -> Kind:
         n = self.number("I", what)
         if n not in Kind.__members__.values():
-            raise self.fail(f"{what} is of type {n}, expected 0 to {max(Kind)}")
+            raise self.fail(f"{what}: expected type 0 to {max(Kind)}, got {n}")
         return Kind(n)
 
     def name(self, what: str) -> str:
         n: int = self.number("Q", what)
         if n > _MOST_NAME:
-            raise self.fail(f"{what} has {n} bytes, expected at most {_MOST_NAME}")
+            raise self.fail(f"{what}: expected at most {_MOST_NAME} bytes, got {n}")
         at = self.skip(n, what)
         try:
             return str(self.data[at : self.at], "utf-8")
@@ -138,13 +138,13 @@ def _read_start(c: _Cursor) -> tuple[int, int]:
     """How many tensors and keys there are."""
     magic = bytes(c.data[:4])
     if magic != b"GGUF":
-        raise c.fail(f"is no GGUF file: begins with {magic!r}, expected {b'GGUF'!r}")
+        raise c.fail(f"is no GGUF file: expected {b'GGUF'!r} as its beginning, got {magic!r}")
     c.skip(4, "the header")
     version = c.number("I", "the header")
     if version and not version & 0xFFFF:
-        raise c.fail("is big-endian, expected little-endian")
+        raise c.fail("expected little-endian, got big-endian")
     if version not in (2, 3):
-        raise c.fail(f"is of version {version} of GGUF, expected 2 or 3")
+        raise c.fail(f"expected version 2 or 3 of GGUF, got {version}")
     return c.count("tensors", _LEAST_TENSOR), c.count("keys", _LEAST_KEY)
 
 
@@ -180,7 +180,7 @@ def _read_info(c: _Cursor, what: str) -> _Info:
     what = f"tensor {shown(name)}"
     n: int = c.number("I", what)
     if n > _MOST_DIMENSIONS:
-        raise c.fail(f"{what} has {n} dimensions, expected at most {_MOST_DIMENSIONS}")
+        raise c.fail(f"{what}: expected at most {_MOST_DIMENSIONS} dimensions, got {n}")
     dims = tuple(c.number("Q", what) for _ in range(n))
     kind = c.number("I", what)
     if kind not in GGMLQuantizationType.__members__.values():
@@ -194,10 +194,10 @@ def _read_alignment(c: _Cursor, keys: dict[str, Value]) -> int:
     if v is None:
         return _ALIGNMENT
     if v.kind != Kind.UINT32:
-        raise c.fail(f"key 'general.alignment' is {v.kind.name.lower()}, expected uint32")
+        raise c.fail(f"key 'general.alignment': expected uint32, got {v.kind.name.lower()}")
     found: int = struct.unpack_from("<I", c.data, v.at)[0]
     if found < 8 or found & (found - 1):
-        raise c.fail(f"key 'general.alignment' is {found}, expected a power of two from 8 on")
+        raise c.fail(f"key 'general.alignment': expected a power of two from 8 on, got {found}")
     return found
 
 
@@ -210,7 +210,7 @@ def _placed(c: _Cursor, infos: list[_Info], alignment: int) -> dict[str, Tensor]
         if info.name in tensors:
             raise c.fail(f"has {what} twice")
         if info.offset % alignment:
-            raise c.fail(f"{what} is at {info.offset}, expected a multiple of the alignment, {alignment}")
+            raise c.fail(f"{what}: expected a multiple of the alignment {alignment} as offset, got {info.offset}")
         elements, size = GGML_QUANT_SIZES[info.type]
         width = info.dims[0] if info.dims else 1
         if width % elements:
@@ -224,7 +224,7 @@ def _placed(c: _Cursor, infos: list[_Info], alignment: int) -> dict[str, Tensor]
         )
         if tensor.at + tensor.size > len(c.data):
             end = tensor.at + tensor.size
-            raise c.fail(f"has {len(c.data)} bytes, expected {end} or more: it ends before {what} does")
+            raise c.fail(f"expected {end} bytes or more, got {len(c.data)}: it ends before {what} does")
         tensors[info.name] = tensor
     _check_apart(c, list(tensors.values()))
     return tensors

@@ -60,7 +60,7 @@ def read_tokenizer(file: File, n_vocab: int) -> bytes | None:
         return None
     if kind not in _KINDS:
         known = ", ".join(_KINDS)
-        message = f"tokenizer {shown(kind)} is not supported, expected one of {known}; {_ELSE}"
+        message = f"tokenizer: expected one of {known}, got {shown(kind)}; {_ELSE}"
         raise file.error(message, Code.UNSUPPORTED)
     data = _KINDS[kind](_Vocabulary(file, n_vocab))
     try:
@@ -120,9 +120,9 @@ class _Vocabulary:
         self.scores: list[float] = self._of_each("scores", "number", 0.0)
         for i, (kind, score) in enumerate(zip(self.types, self.scores, strict=True)):
             if not _NORMAL <= kind <= _BYTE:
-                raise file.error(f"token {i} is of type {kind}, expected {_NORMAL} to {_BYTE}")
+                raise file.error(f"token {i}: expected type {_NORMAL} to {_BYTE}, got {kind}")
             if abs(score) > _LARGEST:
-                raise file.error(f"token {i} has the score {score}, expected what f32 can hold")
+                raise file.error(f"token {i}: expected a score that f32 can hold, got {score}")
 
     def _of_each(self, name: str, of: str, default: Any) -> list[Any]:
         found = self.file.items(_KEY + name, of, None, len(self.tokens))
@@ -238,7 +238,7 @@ def _split_of(file: File) -> _Split:
     name = file.text(f"{_KEY}pre", "default")
     if name not in _SPLITS:
         known = ", ".join(_SPLITS)
-        message = f"pre-tokenizer {shown(name)} is not supported, expected one of {known}; {_ELSE}"
+        message = f"pre-tokenizer: expected one of {known}, got {shown(name)}; {_ELSE}"
         raise file.error(message, Code.UNSUPPORTED)
     return _SPLITS[name]
 

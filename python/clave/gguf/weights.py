@@ -72,10 +72,10 @@ class Weights:
         found, kind = self.file.shape_of(name), self.file.type_of(name).name
         if kind not in _FLOATS and kind not in _BLOCKS:
             known = ", ".join((*_FLOATS, *_BLOCKS))
-            raise self.file.error(f"tensor {name!r} is {kind}, expected one of {known}", Code.UNSUPPORTED)
+            raise self.file.error(f"tensor {name!r}: expected one of {known}, got {kind}", Code.UNSUPPORTED)
         if len(found) != len(shape) or any(n not in (None, f) for n, f in zip(shape, found, strict=True)):
             want = ", ".join("any" if n is None else str(n) for n in shape)
-            raise self.file.error(f"tensor {name!r} is ({', '.join(map(str, found))}), expected ({want})")
+            raise self.file.error(f"tensor {name!r}: expected ({want}), got ({', '.join(map(str, found))})")
         if 0 in found:
             raise self.file.error(f"tensor {name!r} is empty")
         self._taken.add(name)

@@ -71,7 +71,7 @@ class Checkpoint:
                 given = " and others" if len(self._groups.get(name, ())) > 1 else ""
                 source = self._groups[name][0][0] if name in self._groups else name
                 raise self._folder.error(
-                    f"tensor {source!r}{given} is {tuple(shape)}, expected {tuple(want)} by config.json"
+                    f"tensor {source!r}{given}: expected {tuple(want)} by config.json, got {tuple(shape)}"
                 )
         there = {self._owner[n] for n in found}
         missing = [n for n, own in self._owner.items() if n == own and own in self._name_of and own not in there]

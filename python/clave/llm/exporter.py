@@ -189,7 +189,9 @@ class LLMExporter:
         forms = self._quantize or self._embedding
         if forms or self._rounded is not None or self._program is not None:
             done = f"the weights are {forms}" if forms else "the program is made" if self._program else "it is done"
-            raise Error(f"pt2e_quantize: {done} already, expected quantize or pt2e_quantize, once, before lower")
+            raise Error(
+                f"pt2e_quantize: expected quantize or pt2e_quantize, once, before lower, got it when {done} already"
+            )
         if self._model is None:
             self.capture()
         assert self._model is not None
@@ -203,7 +205,7 @@ class LLMExporter:
         """What the model runs for a text of the calibration."""
         if isinstance(text, str):
             if self._text.tokenizer is None:
-                raise self._folder.error("has no tokenizer, expected ids for calibration")
+                raise self._folder.error("calibration: expected ids as there is no tokenizer, got a text")
             bos = self.metadata["bos"]
             text = [*([] if bos is None else [bos]), *self._text.tokenizer.encode(text)]
         ids = integers(text, "calibration")

@@ -74,7 +74,7 @@ class Folder:
             base = (self.json(_ADAPTER) or {}).get("base_model_name_or_path")
             of = f" for {base}" if isinstance(base, str) else ""
             hint = "merge_and_unload of peft merges it into its base model, and save_pretrained writes that"
-            raise self.error(f"is an adapter{of} ({_ADAPTER}), expected a whole model: {hint}", Code.UNSUPPORTED)
+            raise self.error(f"expected a whole model, got an adapter{of} ({_ADAPTER}): {hint}", Code.UNSUPPORTED)
 
     def error(self, message: str, code: Code = Code.INVALID) -> Error:
         return Error(f"{self.path}: {message}", code)
@@ -91,7 +91,7 @@ class Folder:
         except (ValueError, RecursionError) as e:
             raise Error(f"{self.path / name}: is no JSON: {str(e).splitlines()[0]}") from None
         if not isinstance(found, dict):
-            raise Error(f"{self.path / name}: is {type(found).__name__}, expected an object")
+            raise Error(f"{self.path / name}: expected an object, got {type(found).__name__}")
         return found
 
     def text(self, name: str) -> str | None:
@@ -108,7 +108,7 @@ class Folder:
             return None
         _check_regular(path)
         if path.stat().st_size > largest:
-            raise Error(f"{path}: has {path.stat().st_size} bytes, expected at most {largest}")
+            raise Error(f"{path}: expected at most {largest} bytes, got {path.stat().st_size}")
         return path.read_bytes()
 
     def licence(self) -> str | None:
@@ -145,7 +145,7 @@ class Folder:
         for name in _PICKLES:
             if (self.path / name).exists():
                 hint = "save_pretrained of a new transformers writes safetensors"
-                raise self.error(f"has its weights in {name}, expected {_SINGLE}: {hint}", Code.UNSUPPORTED)
+                raise self.error(f"expected the weights in {_SINGLE}, got {name}: {hint}", Code.UNSUPPORTED)
         raise self.error(f"has no {_SINGLE} and no {_INDEX}", Code.IO)
 
     def _shards(self) -> list[Path]:
@@ -155,7 +155,7 @@ class Folder:
         names = sorted(set(self._map.values()))
         for name in names:
             if name in ("", ".", "..") or name != os.path.basename(name) or "\\" in name or "\0" in name:
-                raise Error(f"{where}: names {name!r}, expected a file in the folder itself")
+                raise Error(f"{where}: expected names of files in the folder itself, got {name!r}")
         missing = [n for n in names if not (self.path / n).exists()]
         if missing:
             raise self.error(f"misses {listed(missing)} of the {len(names)} files that {_INDEX} names", Code.IO)
@@ -193,9 +193,9 @@ class Folder:
             try:
                 shape = mxfp4.shape_of(*(t.shape for t in pair if t))
             except Error as e:
-                raise self.error(f"{blocks!r} and its scales {e}") from None
+                raise self.error(f"{blocks!r} and its scales: {e}") from None
             if {t.dtype for t in pair if t} != {"U8"}:
-                raise self.error(f"{blocks!r} and its scales are {pair[0].dtype} and {pair[1].dtype}, expected U8")
+                raise self.error(f"{blocks!r} and its scales: expected U8, got {pair[0].dtype} and {pair[1].dtype}")
             file = self.tensors.pop(blocks).file
             del self.tensors[name + _SCALES]
             self.tensors[name] = Stored(file, shape, mxfp4.DTYPE)
@@ -204,7 +204,7 @@ class Folder:
         if self.tensors[name].dtype not in (*_FLOATS, mxfp4.DTYPE):
             known = ", ".join(_FLOATS)
             raise self.error(
-                f"tensor {name!r} is {self.tensors[name].dtype}, expected one of {known}", Code.UNSUPPORTED
+                f"tensor {name!r}: expected one of {known}, got {self.tensors[name].dtype}", Code.UNSUPPORTED
             )
 
     def meta(self, name: str) -> torch.Tensor:

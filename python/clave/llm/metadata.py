@@ -115,7 +115,7 @@ def _check_ids(folder: Folder, file: str, key: str, ids: list[int], n_vocab: int
     """Error for those that clave.LLM refuses: the model has no logits for them."""
     for i in ids:
         if i >= n_vocab:
-            raise folder.error(f"{file}: {key} is {i}, expected 0 to {n_vocab - 1}, the model's tokens")
+            raise folder.error(f"{file}: {key}: expected 0 to {n_vocab - 1}, the model's tokens, got {i}")
 
 
 def _ids(said: Any) -> list[int]:

@@ -21,7 +21,7 @@ def check_decoder(config: Any) -> None:
     if getattr(config, "is_encoder_decoder", False) or getattr(config.get_text_config(), "is_encoder_decoder", False):
         name = (getattr(config, "architectures", None) or [config.model_type])[0]
         hint = "clave.export takes an encoder and a decoder as two methods"
-        raise Error(f"{name} is an encoder-decoder, expected a decoder alone; {hint}", Code.UNSUPPORTED)
+        raise Error(f"{name}: expected a decoder alone, got an encoder-decoder; {hint}", Code.UNSUPPORTED)
 
 
 def has_more_than_text(config: Any) -> bool:

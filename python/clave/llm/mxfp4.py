@@ -23,7 +23,7 @@ _BLOCK, _BYTES = 32, 17  # elements; bytes as llama.cpp stores them: the exponen
 def shape_of(blocks: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, ...]:
     """Of the parameter. Error: they do not belong together."""
     if len(blocks) != 4 or blocks[3] != _BLOCK // 2 or scales != blocks[:3]:
-        raise Error(f"are {blocks} and {scales}, expected (E, N, K / 32, 16) and (E, N, K / 32)")
+        raise Error(f"expected (E, N, K / 32, 16) and (E, N, K / 32), got {blocks} and {scales}")
     return blocks[0], blocks[2] * _BLOCK, blocks[1]
 
 

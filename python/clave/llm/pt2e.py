@@ -28,7 +28,7 @@ def check_quantizers(quantizers: Iterable[Any]) -> list[Quantizer]:
     wrong = [type(q).__name__ for q in found if not isinstance(q, Quantizer)]
     if wrong or not found:
         given = ", ".join(wrong) or "none"
-        raise Error(f"pt2e_quantize: {given}, expected torchao quantizers like clave.quantizer.ClaveQuantizer()")
+        raise Error(f"pt2e_quantize: expected torchao quantizers like clave.quantizer.ClaveQuantizer(), got {given}")
     return found
 
 

@@ -42,7 +42,7 @@ def build(folder: Folder, dtype: torch.dtype | None) -> tuple[Any, Any]:
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         raise _unknown(folder, kind)
     if folder.quantised_by not in (None, "mxfp4"):
-        how = f"its weights are quantised ({folder.quantised_by!r}), expected plain ones, or experts of mxfp4"
+        how = f"weights: expected plain ones, or experts of mxfp4, got quantised ones ({folder.quantised_by!r})"
         raise folder.error(how, Code.UNSUPPORTED)
     try:
         with silent(), alone:
@@ -85,7 +85,7 @@ def _class_of(folder: Folder, config: Any) -> Any:
 
 def _unknown(folder: Folder, kind: Any) -> Error:
     known = ", ".join(TESTED)
-    return folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
+    return folder.error(f"architecture: expected one of {known}, ..., got {kind!r}", Code.UNSUPPORTED)
 
 
 def _dtype_of(config: Any) -> torch.dtype:

@@ -293,3 +293,37 @@ def test_more_rows_than_scratch_memory_holds_at_once(processes):
     session = processes["gpu"].open(clave.export(Fn(lambda x: torch.fft.rfft(x)).eval(), (x,)), CLAVE_SELF_CHECK="off")
     got = torch.from_numpy(session.run(x)[0])
     torch.testing.assert_close(got, torch.fft.rfft(x), atol=2e-3, rtol=1e-4)
+
+
+# ---------------------------------------------------------------- changed in part, refused by name
+
+
+def changes(x, y, mask):
+    """Complex tensors that are filled and changed in part; sums of what came before."""
+    whole, real, part = torch.zeros_like(x), torch.zeros_like(x), x.clone()
+    whole.copy_(y[0])
+    real.copy_(y.real)
+    part[:, 1:4:2] = y[:, :2]
+    part[1] = y[2]
+    filled = x.clone().fill_(2 - 1j)
+    summed = x.cumsum(0), y.cumsum(-1), x[0, 0].cumsum(0)
+    masked = x.masked_fill(mask, 1.5), x.masked_fill(mask[0], y[0, 0])
+    ends = torch.where(mask, x * float("inf"), y)
+    return whole, real, part, filled, *summed, *masked, ends.isnan(), ends.isinf()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_tensors_are_changed_in_part(dtype, device):
+    x, y = (torch.randn(3, 4, dtype=dtype, generator=torch.Generator().manual_seed(i)) for i in (1, 2))
+    mask = torch.tensor([True, False, True, False]).expand(3, 4).clone()
+    program = clave.export(Fn(changes), (x, y, mask))
+    for got, want in zip(clave.Session(program, device)(x, y, mask), changes(x, y, mask), strict=True):
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_not_there_of_complex_numbers_is_refused_by_name():
+    for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "exp2", "expm1", "log1p", "sigmoid", "prod"):
+        with pytest.raises(clave.Error, match=rf"unsupported op: aten\.{name}\.default \(complex numbers"):
+            clave.export(Fn(getattr(torch, name)), (torch.ones(2, dtype=torch.complex64),))

@@ -16,14 +16,14 @@ DTYPES = (torch.complex64, torch.complex128)
 
 # Lowerings that move numbers, read a part or fill: there is nothing to overflow.
 MOVES = """
-    _conj _conj_physical _to_copy _unsafe_view alias cat chunk clone complex conj_physical constant_pad_nd eq expand
-    flatten flip full full_like imag index index_select lift_fresh_copy mT narrow ne new_full new_ones new_zeros numpy_T
-    ones ones_like pad permute real repeat reshape reshape_as roll scalar_tensor select slice split split_with_sizes
-    squeeze stack t transpose unbind unflatten unfold unsqueeze view view_as view_as_complex view_as_real where zeros
-    zeros_like
+    _conj _conj_physical _to_copy _unsafe_view alias cat chunk clone complex conj_physical constant_pad_nd copy eq
+    expand fill flatten flip full full_like imag index index_select isinf isnan lift_fresh_copy mT masked_fill
+    narrow ne new_full new_ones new_zeros numpy_T ones ones_like pad permute real repeat reshape reshape_as roll
+    scalar_tensor select select_scatter slice slice_scatter split split_with_sizes squeeze stack t transpose unbind
+    unflatten unfold unsqueeze view view_as view_as_complex view_as_real where zeros zeros_like
 """
 # Sums of many terms: their rounding has tests of its own, and no term of theirs is scaled.
-SUMS = "_fft_c2c _fft_c2r _fft_r2c bmm dot matmul mm mv unfold_backward"
+SUMS = "cumsum _fft_c2c _fft_c2r _fft_r2c bmm dot matmul mm mv unfold_backward"
 
 # Where results are compared. FINITE: where operands are finite, as torch's answers for others are its own, for the
 # reason beside the row. ORDINARY: where results are, too.
@@ -40,6 +40,9 @@ UNARY = {
     "cos": [(torch.cos, ANY)],
     "sinh": [(torch.sinh, ANY)],
     "cosh": [(torch.cosh, ANY)],
+    "tan": [(torch.tan, ANY)],
+    "tanh": [(torch.tanh, ANY)],
+    "rsqrt": [(torch.rsqrt, ANY)],
     "reciprocal": [(torch.reciprocal, ANY)],
     "sgn": [(torch.sgn, ANY)],
     "neg": [(torch.neg, ANY)],

@@ -148,10 +148,44 @@ def _hyperbolic(t: D, name: str, x: Operand, turn: Expr, endless: bool) -> Expr:
     return _without_nan(t, product, step("eq", t, inner, 0.0), turn, infinite)
 
 
+def _tanh(t: D, a: Operand, b: Operand) -> tuple[Expr, Expr]:
+    """tanh(a + bi) = (sinh a cosh a + i sin b cos b) / (sinh(a)^2 + cos(b)^2). Of a large |a| the quotient is
+    +-1 + 4i sin b cos b exp(-2 |a|)."""
+    size, s, turn = step("abs", t, a), step("sinh", t, a), step("cos", t, b)
+    both = step("mul", t, step("sin", t, b), turn)
+    whole = step("add", t, step("mul", t, s, s), step("mul", t, turn, turn))
+    far = step("gt", t, size, 22.0 if t == D.F64 else 11.0)
+    endless = step("isinf", t, a)
+    one = step("copysign", t, 1.0, a)
+    real = step(
+        "where",
+        t,
+        far,
+        step("add", t, one, step("mul", t, both, 0.0)),
+        step("div", t, step("mul", t, s, step("cosh", t, a)), whole),
+    )
+    faded = step("mul", t, step("mul", t, both, 4.0), step("exp", t, step("mul", t, size, -2.0)))
+    imag = step("where", t, far, faded, step("div", t, both, whole))
+    real = step("where", t, endless, one, step("where", t, step("eq", t, a, 0.0), a, real))
+    return real, step("where", t, endless, 0.0, step("where", t, step("eq", t, b, 0.0), b, imag))
+
+
+@lower_complex("aten.tanh.default", "aten.tan.default")
+def tangent(c: Context, x: Complex) -> Complex:
+    """tan(a + bi) = -i tanh(i (a + bi)), which is tanh(b + ai) with its parts exchanged."""
+    t, a, b = _both(c, x)
+    return join(c, *_tanh(t, a, b)) if c.op() == "tanh" else join(c, *reversed(_tanh(t, b, a)))
+
+
 @lower_complex("aten.reciprocal.default")
 def reciprocal(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
     return join(c, *quotient(t, (1.0, 0.0), (a, b)))
+
+
+@lower_complex("aten.rsqrt.default")
+def rsqrt(c: Context, x: Complex) -> Complex:
+    return reciprocal(c, sqrt(c, x))
 
 
 @lower_complex("aten.sgn.default")
@@ -221,6 +255,12 @@ def equal(c: Context, x: Any, y: Any) -> Tensor:
     return compute(c, step("logical_and" if kind == "eq" else "logical_or", D.BOOL, *found))
 
 
+@lower_complex("aten.isnan.default", "aten.isinf.default")
+def has_end(c: Context, x: Complex) -> Tensor:
+    a, b = (step(c.op(), x.pair.dtype, p) for p in _parts_of(c, x))
+    return compute(c, step("logical_or", D.BOOL, a, b))
+
+
 def _parts_of(c: Context, x: Any) -> tuple[Operand, Operand]:
     """The parts as they are, of ops whose result is not complex."""
     if isinstance(x, Complex):
@@ -235,6 +275,11 @@ def where(c: Context, condition: Tensor, x: Any, y: Any) -> Complex:
     return join(c, step("where", t, condition, a, e), step("where", t, condition, b, f))
 
 
+@lower_complex("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def masked_fill(c: Context, x: Complex, mask: Tensor, value: Any) -> Complex:
+    return where(c, mask, value, x)
+
+
 # ---------------------------------------------------------------- sums, products
 
 
@@ -247,6 +292,12 @@ def whole_sum(c: Context, x: Complex, *_: Any) -> Complex:
 def sum_over(c: Context, x: Complex, axes: list[int] | None, keepdim: bool, _: Any) -> Complex:
     rank = x.pair.rank - 1
     return _over(c, x, [a % rank for a in axes] if axes else list(range(rank)), keepdim)
+
+
+@lower_complex("aten.cumsum.default")
+def cumulated(c: Context, x: Complex, axis: int, *_: Any) -> Complex:
+    rank = x.pair.rank - 1
+    return Complex(c.tensor(LOWERINGS["aten.cumsum.default"](c, x.pair, axis % rank))) if rank else x
 
 
 def _over(c: Context, x: Complex, axes: list[int], keepdim: bool) -> Complex:
@@ -285,6 +336,18 @@ def full(c: Context, _: Any, second: Any, *rest: Any) -> Complex:
     return _filled(c, rest[0] if c.op() == "new_full" else second)
 
 
+@lower_complex("aten.fill.Scalar")
+def fill(c: Context, _: Complex, value: Number) -> Complex:
+    return _filled(c, value)
+
+
+@lower_complex("aten.copy.default")
+def copy(c: Context, x: Any, source: Any, _: bool) -> Complex:
+    if not isinstance(x, Complex):
+        raise Unsupported("a complex tensor as a real one: take its real part")
+    return _filled(c, source)
+
+
 @lower_complex("aten.scalar_tensor.default")
 def scalar_tensor(c: Context, value: Number, *_: Any) -> Complex:
     return _filled(c, value)
@@ -300,7 +363,7 @@ def zeros(c: Context, *_: Any) -> Complex:
     return _filled(c, 0.0)
 
 
-def _filled(c: Context, value: Number) -> Complex:
+def _filled(c: Context, value: Any) -> Complex:
     _, real, imag = _both(c, value)
     return join(c, real, imag)
 
@@ -346,6 +409,20 @@ def unfold_backward(c: Context, x: Complex, sizes: list[Int], axis: int, size: i
     whole = LOWERINGS["aten.unfold_backward.default"]
     axis %= x.pair.rank - 2
     return Complex(c.tensor(whole(c, _swapped(c, x.pair), sizes, axis, size, stride)))
+
+
+def _with_a_part(*targets: str) -> None:
+    """Ops that replace a part along an axis."""
+    for target in targets:
+
+        @lower_complex(target)
+        def lowering(c: Context, x: Any, part: Any, axis: int, *rest: Any, target: str = target) -> Complex:
+            if not isinstance(x, Complex) or not isinstance(part, Complex):
+                raise Unsupported("a part of a complex tensor replaced by a real one, or the other way")
+            return Complex(c.tensor(LOWERINGS[target](c, x.pair, part.pair, axis % (x.pair.rank - 1), *rest)))
+
+
+_with_a_part("aten.slice_scatter.default", "aten.select_scatter.default")
 
 
 def _into_several(*targets: str) -> None:

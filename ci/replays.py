@@ -182,7 +182,9 @@ def processors(r):
     for processor, models in PROCESSORS.items():
         build = f"build/{processor}"
         r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
-        tests = [t for t in tests_in(build) if not any(name in t for name in needs_more)]
+        # qemu-arm tells a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
+        left_out = (*needs_more, "test_file_guard") if processor == "armhf" else needs_more
+        tests = [t for t in tests_in(build) if not any(name in t for name in left_out)]
         for k, cpu in enumerate(models):
             of_cpu = [t for t in tests if k == 0 or "/backend/" in t]
             commands = [replay_job(r, "cpu", "--part", f"{k}/4", build=build).command, *([t] for t in of_cpu)]

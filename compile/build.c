@@ -102,8 +102,9 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   const char *flags[MOST_FLAGS];
   words w = {0};
   project_compile_flags(b->k, b->o, flags);
-  const bool is_whole = add_words(&w, b->compiler) && add_words(&w, flags) && add_word(&w, "-c") &&
-                        add_word(&w, "-o") && add_word(&w, b->objects[i]) &&
+  const char *const own[] = {project_source_flag(b->o, b->k->sources[i]), NULL};
+  const bool is_whole = add_words(&w, b->compiler) && add_words(&w, flags) && add_words(&w, own) &&
+                        add_word(&w, "-c") && add_word(&w, "-o") && add_word(&w, b->objects[i]) &&
                         add_word(&w, b->k->sources[i]);
   return start(b, &w, is_whole, out);
 }

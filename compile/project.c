@@ -81,6 +81,13 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n] = NULL;
 }
 
+const char *project_source_flag(const compile_options *options, const char *source) {
+  static const char *const folders[] = {"json/", "compile/runtime/"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders && !options->debug; i++)
+    if (strncmp(source, folders[i], strlen(folders[i])) == 0) return "-O2";
+  return NULL;
+}
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The host's libraries behind the archives. */
@@ -297,6 +304,9 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
     text_printf(&t, " -l%s", host_libraries[i].name);
   add_words(&t, link);
   text_puts(&t, "\n");
+  for (size_t i = 0; i < k->n_sources; i++)
+    if (project_source_flag(o, k->sources[i]))
+      text_printf(&t, "%s.o: FLAGS += %s\n", k->sources[i], project_source_flag(o, k->sources[i]));
   for (int i = 0; i < k->n_embedded; i++)
     text_printf(&t, "%s.o: %s\n", k->embedded[i]->source, k->embedded[i]->file);
   text_puts(&t,

@@ -43,7 +43,7 @@ typedef struct project {
   bool is_plain;                    /* no constant is encoded */
   bool is_whole;                    /* no convolution has groups */
   bool is_single;                   /* no tensor is of 16-bit floats */
-  bool is_packed;                   /* weights lie in it packed, for one level of processors */
+  bool is_packed;                   /* it has weights packed for one level of instruction sets */
   size_t memory_bytes;              /* where it is static */
   char room[40];                    /* flag: the static memory of its command line; "" */
   char steps[2][80];                /* flags: the kinds of elementwise steps that there are */
@@ -73,6 +73,9 @@ enum { MOST_FLAGS = 32 };
 #define MADE "model" /* what is linked */
 void project_compile_flags(const project *k, const compile_options *o,
                            const char *flags[MOST_FLAGS]);
+/* An extra flag for one source, which follows those, or NULL. Sources that only read and write
+ * values are compiled with -O2: -O3 makes them larger and no program faster. */
+const char *project_source_flag(const compile_options *options, const char *source);
 void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]);
 
 #endif

@@ -189,6 +189,13 @@ static clave_status check_outputs(const command_line *c) {
   return NULL;
 }
 
+/* Error if a file was cut short before the run read all of it. */
+static clave_status check_inputs(const command_line *c, const files *f) {
+  for (int i = 0; i < c->method->n_inputs; i++)
+    TRY(file_map_check(&f->inputs[i].map, c->paths[i], NULL));
+  return NULL;
+}
+
 /* All of them, or none where one cannot be written. */
 static clave_status write_outputs(const command_line *c, files *f) {
   const model_method *m = c->method;
@@ -200,20 +207,13 @@ static clave_status write_outputs(const command_line *c, files *f) {
 
 /* ---------------------------------------------------------------- runs */
 
-/* An error, too, if an input's file was cut short before it was read. */
-static clave_status run_once(const command_line *c, const files *f) {
-  clave_status st = model_run(c->m, c->method_index, f->in, f->out);
-  for (int i = 0; i < c->method->n_inputs; i++)
-    st = status_first(file_map_check(&f->inputs[i].map, c->paths[i], NULL), st);
-  return st;
-}
-
 static clave_status run_files(const command_line *c, files *f) {
   TRY(take_files(c->method, f));
   TRY(read_inputs(c, f));
   TRY(check_outputs(c));
   TRY(model_start(c->m, 0));
-  TRY(run_once(c, f));
+  TRY(model_run(c->m, c->method_index, f->in, f->out));
+  TRY(check_inputs(c, f));
   return write_outputs(c, f);
 }
 
@@ -226,7 +226,7 @@ static int compare_times(const void *a, const void *b) {
 static clave_status time_runs(const command_line *c, const files *f, int64_t *times) {
   for (long i = 0; i < c->runs; i++) {
     const int64_t begin = clock_ns();
-    TRY(run_once(c, f));
+    TRY(model_run(c->m, c->method_index, f->in, f->out));
     times[i] = clock_ns() - begin;
   }
   return NULL;

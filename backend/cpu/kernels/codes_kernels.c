@@ -418,7 +418,7 @@ TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *block, int 
 #endif
 
 codes_kernel codes_kernel_for(void) {
-  if (KERNEL_PLAIN) return (codes_kernel){0}; /* nothing calls it: the compiler drops the kernels */
+  if (KERNEL_PLAIN) return (codes_kernel){0}; /* not called: the kernels are dropped */
 #if KERNEL_X86
   if (cpu_has_avx512()) return (codes_kernel){AVX512_ROWS, run_avx512, widen_avx512};
   if (cpu_has_avx2()) return (codes_kernel){AVX2_ROWS, run_avx2, widen_avx2};

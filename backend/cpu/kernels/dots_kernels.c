@@ -495,7 +495,7 @@ TARGET_I8MM static void run_i8mm(const dots_tile *t, int rows) {
 #endif
 
 dots_kernel dots_kernel_for(void) {
-  if (KERNEL_PLAIN) return (dots_kernel){0}; /* nothing calls it: the compiler drops the kernels */
+  if (KERNEL_PLAIN) return (dots_kernel){0}; /* not called: the kernels are dropped */
 #if KERNEL_X86
   if (cpu_has_avx512_vnni())
     return (dots_kernel){VNNI_ROWS, VNNI_IN_ORDER, vnni_panels, read_factors_avx512, run_vnni};

@@ -35,10 +35,8 @@
 #define KERNEL_ARM 0
 #endif
 
-/* 1: built with an -march for processors that have all of it, and use nothing else. Each answer of
- * cpu_has_*() is then known when the kernels are compiled, and those that are not used cost no
- * time.
- */
+/* 1: the kernels are compiled for the instruction sets of -march alone. cpu_has_*() are then
+ * constants, so that the compiler drops the kernels that cannot run. */
 #ifndef KERNEL_MARCH
 #define KERNEL_MARCH 0
 #endif

@@ -7,7 +7,8 @@
 #include "base/process.h"
 #include "clave_files.h"
 
-/* From the root on, as the process may move to another folder; where its own is gone, as given. */
+/* Makes the path absolute, since the process may change its working folder later. If the present
+ * working folder no longer exists, *out is the path as given. */
 static clave_status keep_path(const char *given, char **out) {
   clave_status st = path_absolute(given, out);
   if (status_code_of(st) != STATUS_IO) return st;

@@ -13,13 +13,16 @@ clave_status clave_guard_create(const void *pages, size_t size, volatile bool *i
   *out = NULL;
   if (!pages || (uintptr_t)pages % page || !size)
     return INVALID(
-        "a guard of %zu bytes at %p: expected the bytes of a mapping, which begins a page", size,
-        pages);
-  file_guard *g = file_guard_add(pages, size);
-  if (!g) return status_new(STATUS_NO_MEMORY, "256 mapped files are guarded, expected fewer");
-  file_guard_tell(g, is_cut);
-  *out = (clave_guard *)g;
+        "pages and size: expected the bytes of a mapping from a page boundary on, got "
+        "%zu bytes at %p",
+        size, pages);
+  file_guard *guard = file_guard_add(pages, size);
+  if (!guard)
+    return status_new(STATUS_NO_MEMORY,
+                      "the mapping cannot be guarded: 256 others are, or SIGBUS cannot be handled");
+  file_guard_tell(guard, is_cut);
+  *out = (clave_guard *)guard;
   return NULL;
 }
 
-void clave_guard_destroy(clave_guard *g) { file_guard_remove((file_guard *)g); }
+void clave_guard_destroy(clave_guard *guard) { file_guard_remove((file_guard *)guard); }

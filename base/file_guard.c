@@ -19,6 +19,7 @@ struct file_guard {
 
 /* The handler reads these alone. It takes no lock and allocates nothing. */
 static file_guard guards[MOST_GUARDS];
+static atomic_int n_used; /* entries from this one on were never used */
 static uintptr_t page;
 
 /* Earlier actions of SIGBUS: the first one, then each handler that the process set after ours. */
@@ -65,8 +66,10 @@ static void end_passing(int entry) {
   if (entry >= 0) atomic_store(&passing[entry].thread, 0);
 }
 
-static file_guard *find(uintptr_t at) {
-  for (int i = 0; i < MOST_GUARDS; i++) {
+file_guard *file_guard_of(const void *byte) {
+  const uintptr_t at = (uintptr_t)byte;
+  const int n = atomic_load(&n_used);
+  for (int i = 0; i < n; i++) {
     const uintptr_t start = atomic_load(&guards[i].start);
     if (start && at >= start && at - start < atomic_load(&guards[i].size)) return &guards[i];
   }
@@ -109,14 +112,14 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void handle(int number, siginfo_t *info, void *context) {
   const int error = errno;
   const uintptr_t at = (uintptr_t)info->si_addr;
-  file_guard *g = info->si_code == BUS_ADRERR ? find(at) : NULL;
+  file_guard *g = info->si_code == BUS_ADRERR ? file_guard_of(info->si_addr) : NULL;
   if (!g || !put_zeros(g, at)) pass_on(number, info, context);
   errno = error;
 }
 
-/* A child may inherit the lock while another thread of the parent holds it. No thread of the child
- * gives it back, so the child takes it: each step under the lock leaves a state that can be used.
- */
+/* A forked child may inherit the lock from another thread of its parent. No thread of the child
+ * will release it, so the child takes it over: the tables are usable after every step that is made
+ * under the lock. */
 static void take_lock(void) {
   const int own = (int)getpid();
   for (int found = 0; !atomic_compare_exchange_strong(&holder, &found, own);)
@@ -171,6 +174,7 @@ file_guard *file_guard_add(const void *start, size_t size) {
     if (!atomic_load(&guards[i].start)) g = &guards[i];
   if (g && take_signal()) {
     n_guards++;
+    if (g - guards >= atomic_load(&n_used)) atomic_store(&n_used, (int)(g - guards) + 1);
     atomic_store(&g->size, (size + page - 1) / page * page);
     atomic_store(&g->is_cut, false);
     atomic_store(&g->told, NULL);
@@ -196,10 +200,7 @@ void file_guard_renew(void) {
   give_lock();
 }
 
-void file_guard_tell(file_guard *g, volatile bool *is_cut) { atomic_store(&g->told, is_cut); }
-bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }
-bool file_guard_covers(const void *at) { return find((uintptr_t)at) != NULL; }
-bool file_guard_is_cut_at(const void *at) {
-  const file_guard *g = find((uintptr_t)at);
-  return g && file_guard_is_cut(g);
+void file_guard_tell(file_guard *guard, volatile bool *is_cut) {
+  atomic_store(&guard->told, is_cut);
 }
+bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }

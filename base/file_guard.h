@@ -14,15 +14,14 @@ typedef struct file_guard file_guard;
 file_guard *file_guard_add(const void *start, size_t size);
 /* Called before the memory is unmapped; accepts NULL. The last guard restores SIGBUS's action. */
 void file_guard_remove(file_guard *g);
-/* Has *is_cut set when zeros replace pages. It outlives the guard. */
-void file_guard_tell(file_guard *g, volatile bool *is_cut);
+/* From now on *is_cut is set when zeros replace pages. It must outlive the guard. */
+void file_guard_tell(file_guard *guard, volatile bool *is_cut);
 /* True if zeros have replaced some of its pages. */
 bool file_guard_is_cut(const file_guard *g);
 /* Installs the handler again if the process has set another since, which still gets other faults.
  */
 void file_guard_renew(void);
-bool file_guard_covers(const void *at); /* the byte is in a guarded mapping */
-/* True if zeros have replaced some pages of the guarded mapping that the byte is in. */
-bool file_guard_is_cut_at(const void *at);
+/* Returns the guard of the mapping that contains the byte, or NULL. */
+file_guard *file_guard_of(const void *byte);
 
 #endif

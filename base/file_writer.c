@@ -114,7 +114,7 @@ clave_status file_writer_create(const char *path, file_writer **out) {
  * Returns false if the bytes are not in a guarded mapping. */
 static bool look_at(const uint8_t *bytes, size_t n) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  if (!file_guard_covers(bytes) || !file_guard_covers(bytes + n - 1)) return false;
+  if (!file_guard_of(bytes) || !file_guard_of(bytes + n - 1)) return false;
   for (size_t at = 0; at < n; at += page) (void)*(const volatile uint8_t *)(bytes + at);
   (void)*(const volatile uint8_t *)(bytes + n - 1);
   return true;
@@ -153,16 +153,19 @@ clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
     memcpy(w->buffer + w->buffered, bytes, n);
     w->buffered += n;
   }
-  if (file_guard_is_cut_at(bytes)) w->is_cut = true;
+  const file_guard *g = file_guard_of(bytes);
+  w->is_cut = w->is_cut || (g && file_guard_is_cut(g));
   return NULL;
 }
 
 clave_status file_writer_pad(file_writer *w, size_t alignment) {
-  static const uint8_t zeros[4096];
   size_t n = (alignment - w->size % alignment) % alignment;
+  w->size += n;
   for (size_t piece; n > 0; n -= piece) {
-    piece = n < sizeof zeros ? n : sizeof zeros;
-    TRY(file_writer_append(w, zeros, piece));
+    if (w->buffered == WRITE_BUFFER) TRY(file_writer_flush(w));
+    piece = n < WRITE_BUFFER - w->buffered ? n : WRITE_BUFFER - w->buffered;
+    memset(w->buffer + w->buffered, 0, piece);
+    w->buffered += piece;
   }
   return NULL;
 }

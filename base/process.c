@@ -76,13 +76,13 @@ unsigned process_generation(void) {
 
 /* ---------------------------------------------------------------- the helper */
 
-/* The file that this library, or the program that holds it, was loaded from; links resolved; "":
+/* The file of this library, or of the program that it is linked into, with links resolved. Empty if
  * unknown. */
 static char own_file[PATH_MAX];
 
-/* When it is loaded: the loader knows a library by the path that it was opened by, which may be
- * relative to a folder that the process leaves. Of a program it knows only what it was called by.
- */
+/* Runs when the library is loaded. The loader keeps the path by which the library was opened; a
+ * relative one is wrong once the process has changed its working folder. For a program the loader
+ * knows only argv[0]. */
 __attribute__((constructor)) static void find_own_file(void) {
   Dl_info own, program;
   void *here, *headers = (void *)(uintptr_t)getauxval(AT_PHDR);

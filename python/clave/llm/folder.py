@@ -6,11 +6,12 @@ import ctypes
 import hashlib
 import json
 import math
-import operator
 import os
 import re
 import stat
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,16 @@ class Folder:
             if self._is_cut[file].value or _state(file) != state:
                 raise _changed(file)
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Checks that after its block, too, whose own Error may follow from a change."""
+        try:
+            yield
+        except Error:
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
+
     # ---- weights
 
     def _weights(self) -> list[Path]:
@@ -270,33 +281,27 @@ def _changed(file: Path) -> Error:
 
 def read_header(file: Path) -> dict[str, Stored]:
     """A safetensors file's tensors by name. Error: what is wrong with it."""
-
-    def wrong(message: str) -> Error:
-        return Error(f"{file}: is no safetensors file: {message}")
-
     with file.open("rb") as f:
-        size = int.from_bytes(f.read(8), "little")
-        data = f.read(min(size, _LARGEST_HEADER))
-        room = os.fstat(f.fileno()).st_size - 8 - size
-    if len(data) != size:
-        raise wrong(f"its header of {size} bytes is not in it")
-    try:
-        entries = json.loads(data)
-        entries.pop("__metadata__", None)
-        found = {name: _stored(file, entry, 8 + size, room) for name, entry in entries.items()}
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as e:
-        raise wrong(f"its header has no tensors' dtypes, shapes and data_offsets: {type(e).__name__}") from None
-    except Error as e:
-        raise wrong(str(e)) from None
-    return found
+        start = f.read(8)
+        size = int.from_bytes(start, "little")
+        start += f.read(min(size, _LARGEST_HEADER))
+        _check_header(file, start, os.fstat(f.fileno()).st_size)
+    entries = json.loads(start[8:])
+    entries.pop("__metadata__", None)
+    return {n: Stored(file, tuple(e["shape"]), e["dtype"], 8 + size + e["data_offsets"][0]) for n, e in entries.items()}
 
 
-def _stored(file: Path, entry: dict[str, Any], data: int, room: int) -> Stored:
-    """data: where all tensors' bytes begin, `room` of them. What the header has else raises whatever that leads to."""
-    dtype, shape = str(entry["dtype"]), tuple(map(operator.index, entry["shape"]))
-    begin, end = map(operator.index, entry["data_offsets"])
-    if min(begin, *shape) < 0 or not begin <= end <= room:
-        raise Error(f"it has a tensor of shape {shape} at {begin} to {end} of {room} bytes")
-    if dtype in _READ and end - begin != math.prod(shape) * _READ[dtype].itemsize:
-        raise Error(f"it has {end - begin} bytes for a tensor of shape {shape} and {dtype}")
-    return Stored(file, shape, dtype, data + begin)
+def _check_header(file: Path, start: bytes, size: int) -> None:
+    """Error where safetensors refuses the file. It gets a copy in memory with the header and without data: it maps what
+    it reads, and a mapped file that another process cuts short ends the process."""
+    from safetensors import SafetensorError, safe_open
+
+    with open(os.memfd_create("safetensors header"), "wb") as copy:
+        copy.write(start)
+        copy.flush()
+        copy.truncate(size)
+        try:
+            with safe_open(f"/proc/self/fd/{copy.fileno()}", "pt"):
+                pass
+        except SafetensorError as e:
+            raise Error(f"{file}: is no safetensors file: {str(e).splitlines()[0]}") from None

@@ -74,38 +74,23 @@ class Weights:
         """Error: a weight has no such form, or there is no room."""
         wanted = dict(model.named_parameters())
         self.spool = Spool(self._where, sum(self._size(n, p) for n, p in wanted.items()))
+        buffers, n = dict(model.named_buffers()), len(wanted)
         plain: dict[str, torch.Tensor] = {}
         at: dict[str, int] = {}
-        try:
-            self._write(dict(model.named_buffers()), wanted, plain, at, progress)
-        except Error:
-            self._folder.check_unchanged()  # it may follow from that
-            raise
-        self._folder.check_unchanged()
+        with self._folder.unchanged():
+            for i, (name, data) in enumerate(self._checkpoint.weights()):
+                with progress.stage(f"weights, {i + 1} of {max(n, i + 1)}"):
+                    if name not in wanted:
+                        buffers[name].copy_(data)
+                    elif name in self._forms:
+                        at[name] = self._encode(name, data)
+                    elif data.dim() < 2:
+                        plain[name] = data.to(wanted[name].dtype, copy=True)
+                    else:
+                        at[name] = self._convert(data, wanted[name].dtype)
+                del data
         self.spool.map()
         put_all(model, plain | {name: self._placed(name, wanted[name], a) for name, a in at.items()})
-
-    def _write(
-        self,
-        buffers: dict[str, torch.Tensor],
-        wanted: dict[str, torch.nn.Parameter],
-        plain: dict[str, torch.Tensor],
-        at: dict[str, int],
-        progress: Progress,
-    ) -> None:
-        """Fills the buffers, and for each parameter `plain` with its data or `at` with its place in the spool."""
-        n = len(wanted)
-        for i, (name, data) in enumerate(self._checkpoint.weights()):
-            with progress.stage(f"weights, {i + 1} of {max(n, i + 1)}"):
-                if name not in wanted:
-                    buffers[name].copy_(data)
-                elif name in self._forms:
-                    at[name] = self._encode(name, data)
-                elif data.dim() < 2:
-                    plain[name] = data.to(wanted[name].dtype, copy=True)
-                else:
-                    at[name] = self._convert(data, wanted[name].dtype)
-            del data
 
     def stored(self, name: str, weight: torch.Tensor) -> Stored | None:
         return self._stand_ins.stored(name, weight)

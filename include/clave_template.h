@@ -60,7 +60,7 @@ CLAVE_API clave_status clave_template_render(const clave_template *t,
 /* True for tools, and for documents, if the inputs have them and the template writes the same text
  * without them. The messages are not used: a chat with one short message of the user is rendered.
  * CLAVE_INVALID: the template raises an exception for that chat. */
-CLAVE_API clave_status clave_template_ignores(const clave_template *t,
+CLAVE_API clave_status clave_template_ignores(const clave_template *chat_template,
                                               const clave_template_inputs *inputs, bool *tools,
                                               bool *documents) CLAVE_CHECK;
 

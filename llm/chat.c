@@ -61,7 +61,6 @@ clave_status clave_llm_template_ignores(const clave_llm *l, const clave_template
   TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
   TRY(chat_own_or_named(l, NULL, &made, &t));
   in = add_known(l, &in);
-  in.size = sizeof in;
   clave_status st = template_ignores(t, &in, tools, documents);
   clave_template_destroy(made);
   return st;

@@ -138,11 +138,9 @@ static clave_status render_as_given(const clave_template *t, const clave_templat
 
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
                              bool marked, jinja_output *out) {
-  clave_template_inputs in;
+  clave_template_inputs in = *inputs;
   text joined = {0};
   *out = (jinja_output){0};
-  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  in.size = sizeof in;
   clave_status st = in.join_parts ? template_join_parts(t, &in, &joined) : NULL;
   if (!st) st = render_as_given(t, &in, marked, out);
   text_free(&joined);
@@ -163,7 +161,9 @@ clave_status clave_template_render(const clave_template *t, const clave_template
   jinja_output o;
   *out = NULL;
   *size = 0;
-  TRY(template_render(t, inputs, false, &o));
+  clave_template_inputs in;
+  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
+  TRY(template_render(t, &in, false, &o));
   return template_take_text(&o, out, size);
 }
 
@@ -198,12 +198,12 @@ clave_status template_ignores(const clave_template *t, const clave_template_inpu
   return in.documents ? writes_the_same(t, &in, documents) : NULL;
 }
 
-clave_status clave_template_ignores(const clave_template *t, const clave_template_inputs *inputs,
-                                    bool *tools, bool *documents) {
+clave_status clave_template_ignores(const clave_template *chat_template,
+                                    const clave_template_inputs *inputs, bool *tools,
+                                    bool *documents) {
   OWN_FLOAT_ENV;
   clave_template_inputs in;
   *tools = *documents = false;
   TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  in.size = sizeof in;
-  return template_ignores(t, &in, tools, documents);
+  return template_ignores(chat_template, &in, tools, documents);
 }

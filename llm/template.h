@@ -28,8 +28,8 @@ clave_status template_join_parts(const clave_template *t, clave_template_inputs 
 /* As clave_template_ignores. */
 clave_status template_ignores(const clave_template *t, const clave_template_inputs *inputs,
                               bool *tools, bool *documents) STATUS_CHECK;
-/* As clave_template_render; marked: with what of the text stands in messages, tools and documents
- * marked, which takes longer. */
+/* As clave_template_render, for inputs that were read by sized_read; marked: with what of the text
+ * stands in messages, tools and documents marked, which takes longer. */
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
                              bool marked, jinja_output *out) STATUS_CHECK;
 

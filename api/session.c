@@ -71,7 +71,7 @@ clave_status read_executable_options(const clave_session_options *given, executa
                               .fast = o.fast,
                               .custom = o.allow_custom_kernels,
                               .wide = o.wide || o.unfused};
-  if (o.strict && o.fast) return INVALID("fast and strict: expected one of both, got both");
+  if (o.strict && o.fast) return INVALID("strict and fast: expected at most one of them, got both");
   return o.strict ? NULL : read_precision(&out->fast);
 }
 

@@ -47,6 +47,15 @@ static clave_id tensor_of(clave_builder *b, clave_slot_kind kind, const char *na
   return clave_builder_tensor(b, kind, name, CLAVE_F32, 1, &size, NULL);
 }
 
+/* A builder with the tensors of a program of one input, x, and one output, y. */
+static clave_builder *begin(clave_id *x, clave_id *y) {
+  clave_builder *b;
+  good(clave_builder_create(&b));
+  *x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
+  *y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
+  return b;
+}
+
 /* An Elementwise of so many equal steps, from inputs[0]. */
 static void add_steps(clave_builder *b, const char *kind, const clave_id *inputs, size_t n_inputs,
                       size_t n_steps, clave_id out) {
@@ -132,10 +141,8 @@ static void test_lists_of_tensors(void **state) {
 static void test_steps(void **state) {
   (void)state;
   EACH_COUNT(n) {
-    clave_builder *b;
-    good(clave_builder_create(&b));
-    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
-    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
+    clave_id x, y;
+    clave_builder *b = begin(&x, &y);
     clave_builder_method(b, "forward");
     clave_builder_input(b, "x", x);
     add_steps(b, "neg", &x, 1, n, y);
@@ -244,10 +251,8 @@ static void test_bodies(void **state) {
 static void test_methods(void **state) {
   (void)state;
   EACH_COUNT(n) {
-    clave_builder *b;
-    good(clave_builder_create(&b));
-    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
-    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
+    clave_id x, y;
+    clave_builder *b = begin(&x, &y);
     for (size_t i = 0; i < n; i++) {
       char name[24];
       (void)snprintf(name, sizeof name, "m%zu", i);

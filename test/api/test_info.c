@@ -258,8 +258,7 @@ static void test_longer_options(void **state) {
   uint8_t *longer = make_struct(sizeof(clave_device_options) + BEYOND);
   clave_device_options options = {.size = sizeof options + BEYOND, .n_threads = -3};
   memcpy(longer, &options, sizeof options);
-  expect_invalid(clave_device_open("cpu", (const void *)longer, &device),
-                 "-3 threads");
+  expect_invalid(clave_device_open("cpu", (const void *)longer, &device), "-3 threads");
   free(longer);
 }
 

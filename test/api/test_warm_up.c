@@ -206,7 +206,7 @@ static void test_bad_options(void **state) {
   expect_refused("cpu", false, soon, "warm_up: expected 0 (wait) or 1 (background), got 2");
   expect_refused("cpu", false, never, "background), got -1");
   expect_refused("cpu", true, background, "the device was opened without fallback");
-  expect_refused("cpu", false, both, "fast and strict: expected one of both, got both");
+  expect_refused("cpu", false, both, "strict and fast: expected at most one of them, got both");
 }
 
 /* The CPU backend has nothing to wait for. */

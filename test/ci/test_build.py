@@ -2,6 +2,7 @@
 
 import http.server
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -47,6 +48,30 @@ def test_a_header_rebuilds_what_includes_it(build, header, source):
     name = build.relative_to(ROOT)
     plan = make(f"BUILD={name}", "-n", "-W", header, f"{name}/obj/{source}.o").stdout
     assert f"{source}.c" in plan
+
+
+def test_commands_are_shown_when_asked_for(build):
+    name = build.relative_to(ROOT)
+    plan = lambda *options: make(*options, f"BUILD={name}", "-n", "-W", "base/text.c", f"{name}/obj/base/text.o").stdout
+    compiles = f"-c base/text.c -o {name}/obj/base/text.o"
+    assert "echo 'CC base/text.c';" in plan() and compiles in plan()
+    assert "echo" not in plan("V=1") and compiles in plan("V=1")
+    assert "echo" not in plan("-s") and compiles in plan("-s")
+
+
+def test_compile_commands(build):
+    """Of library, tool and tests, each as make compiles it."""
+    file = ROOT / "compile_commands.json"
+    before = file.read_text() if file.exists() else None
+    assert make("compile_commands.json").returncode == 0
+    commands = {c["file"]: c for c in json.loads(file.read_text())}
+    if before is None:
+        file.unlink()
+    else:
+        file.write_text(before)
+    assert {"base/text.c", "backend/opencl/conv.c", "cli/main.c", "test/base/test_file.c"} <= commands.keys()
+    assert all(c["directory"] == str(ROOT) and f" -c {name} -o " in c["command"] for name, c in commands.items())
+    assert "-O3" in commands["backend/cpu/kernels/softmax.c"]["command"]
 
 
 def test_help_names_every_target():

@@ -69,12 +69,19 @@ def test_passes(tool, programs, n):
     assert "nonsense" in said
 
 
+@pytest.mark.parametrize("last", (False, True), ids=["first", "last"])
 @pytest.mark.parametrize("n", COUNTS)
-def test_stop_texts_and_biases(tool, root, n):
-    given = [word for i in range(n) for word in ("--stop", f"no such {i}", "--logit-bias", f"{i}=0.0")]
+def test_stop_texts_and_biases(tool, root, n, last):
+    """Those that change nothing, and one behind or before them that does: it is obeyed."""
     model = root / "examples/tinylm/tinylm.clv"
-    command = ("generate", model, "--prompt", "Once", "--max-new-tokens", "4", "--temperature", "0")
-    assert tool.good(*command, *given) == tool.good(*command)
+    command = ("generate", model, "--prompt", "Once", "--max-new-tokens", "6", "--temperature", "0")
+    plain = tool.good(*command)
+    for option, idle, real in (("--stop", "no such {}", plain[3]), ("--logit-bias", "{}=0.0", "40=100")):
+        more = [word for i in range(n) for word in (option, idle.format(i))]
+        assert tool.good(*command, *more) == plain
+        alone = tool.good(*command, option, real)
+        assert alone != plain
+        assert tool.good(*command, *(more if last else []), option, real, *([] if last else more)) == alone
 
 
 @pytest.mark.parametrize("n", (1, 2, MANY))

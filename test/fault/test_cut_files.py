@@ -198,6 +198,19 @@ assert bad
     run(files, code, "cpu", str(copy), "100000")
 
 
+def run_while_written(command, copy, whole, cuts):
+    """(exit status, errors) of a command while the file is cut short and written again, so many times."""
+    copy.write_bytes(whole)
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for _ in range(cuts):
+        os.truncate(copy, 90000)
+        with copy.open("r+b") as f:
+            f.write(whole)
+    said = running.communicate()[1]
+    assert running.returncode in (0, 1), said
+    return running.returncode, said
+
+
 @pytest.mark.parametrize("command", ("verify", "inspect", "convert", "bench", "optimize"))
 def test_commands_while_the_file_is_written(files, tmp_path, build, command):
     copy = tmp_path / "m.clv"
@@ -205,22 +218,10 @@ def test_commands_while_the_file_is_written(files, tmp_path, build, command):
     more = {"convert": [tmp_path / "o.clv"], "optimize": ["-o", tmp_path / "o.clv"], "bench": ["--runs", "2"]}
     outcomes = set()
     for cuts in range(6):
-        copy.write_bytes(whole)
-        running = subprocess.Popen(
-            [build / "clave", command, copy, *more.get(command, [])],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3 * cuts):
-            os.truncate(copy, 90000)
-            with copy.open("r+b") as f:
-                f.write(whole)
-        said = running.communicate()[1]
-        assert running.returncode in (0, 1), said
+        code, said = run_while_written([build / "clave", command, copy, *more.get(command, [])], copy, whole, 3 * cuts)
         notes = [line for line in said.splitlines() if not line.startswith("clave: note: ")]
-        assert len(notes) == running.returncode and (not notes or "m.clv" in notes[0]), said
-        outcomes.add(running.returncode)
+        assert len(notes) == code and (not notes or "m.clv" in notes[0]), said
+        outcomes.add(code)
     assert 0 in outcomes
 
 
@@ -250,15 +251,8 @@ def test_inputs_while_their_file_is_written(inputs, tmp_path, build, tool, name)
     subprocess.run(command, check=True, capture_output=True)
     want = result.read_bytes()
     for cuts in range(12):
-        copy.write_bytes(whole)
-        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(20 * cuts):
-            os.truncate(copy, 90000)
-            with copy.open("r+b") as f:
-                f.write(whole)
-        said = running.communicate()[1]
-        assert running.returncode in (0, 1), said
+        code, said = run_while_written(command, copy, whole, 20 * cuts)
         assert result.read_bytes() == want
-        assert running.returncode == 0 or str(copy) in said, said
-        outcomes.add(running.returncode)
+        assert code == 0 or str(copy) in said, said
+        outcomes.add(code)
     assert 0 in outcomes

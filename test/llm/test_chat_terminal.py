@@ -297,8 +297,11 @@ def test_scripted_chats(clave, folder, llm):
         ("[", "chat.json: "),
         ("[]", "chat.json: no message asks for an answer"),
         ('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', "no message asks for an answer"),
-        ("[5]", 'chat.json: message 1 has no "role"'),
-        ('[{"role": "user", "content": "a"}, {"content": "b"}]', 'chat.json: message 2 has no "role"'),
+        ("[5]", 'chat.json: message 1: expected {"role": ..., "content": ...}, got no "role"'),
+        (
+            '[{"role": "user", "content": "a"}, {"content": "b"}]',
+            'chat.json: message 2: expected {"role": ..., "content": ...}, got no "role"',
+        ),
         ('[{"role": "system", "content": "a"}]', "begins with a system message, and --system is another"),
     ],
 )

@@ -211,7 +211,7 @@ def test_prompts_that_are_none(llm):
     for prompt in (None, 3, b"ROMEO:", bytearray(b"A"), object()):
         with pytest.raises(Error, match=r"^prompt: expected a text, ids or messages"):
             llm.generate(prompt, max_new_tokens=1)
-    with pytest.raises(Error, match=r"no True or False"):
+    with pytest.raises(Error, match=r"^an id of the prompt: expected an integer of 0 to .*, got True"):
         llm.generate([True, 5], max_new_tokens=1)
     with pytest.raises(Error, match=r"^stream: expected True or False, got 'x'"):
         llm.generate("A", stream="x")

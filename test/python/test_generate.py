@@ -142,7 +142,7 @@ def test_bad_schema_is_refused(tmp_path: Path, old: str, new: str, message: str)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("99\tnew\t1\tsame\tf\t\ta\t", "id 99"),
+        ("99\tnew\t1\tsame\tf\t\ta\t", "and a new name, got 99"),
         ("77\tneg\t1\tsame\tf\t\ta\t", "new name"),
         ("77\tnew\t4\tsame\tf\t\ta\t", "bad arity"),
         ("77\tnew\t1\tsame\tx\t\ta\t", "bad arity, result or types"),

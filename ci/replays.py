@@ -176,7 +176,7 @@ PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("
 
 def processors(r):
     """On other processors, which qemu emulates: the C tests that need no device and start no processes, and one in 4 of
-    the op cases, which by the commit, on the CPU backend."""
+    the op cases, others on the next day, on the CPU backend."""
     needs_more = ("/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code")
     jobs = []
     for processor, models in PROCESSORS.items():

@@ -27,8 +27,8 @@ static bool is_same_node(const graph *g, const graph_node *a, const graph_node *
   return true;
 }
 
-/* kinds[i]: equal for equal nodes, the number of the first of them. *left: comparisons that may be
- * made; at 0 the nodes that are left differ from all others. */
+/* kinds[i]: the number of the first node that equals node i. *left: how many comparisons may still
+ * be made; a node that would need more counts as different from all others. */
 static uint32_t *number_kinds(const graph *g, uint64_t *left) {
   uint32_t *kinds = calloc((size_t)g->n_nodes + 1, sizeof *kinds);
   uint32_t *distinct = calloc((size_t)g->n_nodes + 1, sizeof *distinct), n = 0;

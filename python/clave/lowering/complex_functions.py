@@ -256,7 +256,7 @@ def equal(c: Context, x: Any, y: Any) -> Tensor:
 
 
 @lower_complex("aten.isnan.default", "aten.isinf.default")
-def has_end(c: Context, x: Complex) -> Tensor:
+def is_nan_or_inf(c: Context, x: Complex) -> Tensor:
     a, b = (step(c.op(), x.pair.dtype, p) for p in _parts_of(c, x))
     return compute(c, step("logical_or", D.BOOL, a, b))
 

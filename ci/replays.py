@@ -176,7 +176,8 @@ PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("
 
 def processors(r):
     """On other processors, which qemu emulates: the C tests that need no device and start no processes, and one in 4 of
-    the op cases, others on the next day, on the CPU backend."""
+    the op cases, others on the next day, on the CPU backend. Where a test takes a sample by the day (CLAVE_TEST_TURN)
+    it does so here, too: emulated processors are ten times as slow, or more."""
     needs_more = ("/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code")
     jobs = []
     for processor, models in PROCESSORS.items():
@@ -188,7 +189,7 @@ def processors(r):
         for k, cpu in enumerate(models):
             of_cpu = [t for t in tests if k == 0 or "/backend/" in t]
             commands = [replay_job(r, "cpu", "--part", f"{k}/4", build=build).command, *([t] for t in of_cpu)]
-            env = {"CPU": cpu, "CLAVE_DEVICE": "cpu"}
+            env = {"CPU": cpu, "CLAVE_DEVICE": "cpu", "CLAVE_TEST_TURN": r.turn}
             jobs += [Job(["ci/cross", processor, "run", *c], env, f"{processor} {cpu}") for c in commands]
     r.run_all(jobs, timeout=3600)
 

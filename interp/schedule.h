@@ -8,9 +8,9 @@
  * body of a control op that cannot be planned before it runs. What comes then is a schedule of its
  * own, made of the one before and the value: a copy of its tables with more behind them. They are
  * kept too (schedule_cache.h), each by the one it follows. */
-#include "interp/arena.h"
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
+#include "interp/plan/arena.h"
 
 #define FOREVER UINT32_MAX /* a block that outlives the schedule's commands */
 

@@ -108,7 +108,7 @@ def test_help_names_every_target():
         ("examples/host_app/x.c", "#include <dlfcn.h>", True),
         ("cli/x.c", '#include "interp/interp.h"', True),
         ("api/x.c", '#include "interp/interp.h"', False),
-        ("api/x.c", '#include "interp/running.h"', True),
+        ("api/x.c", '#include "interp/run/running.h"', True),
         ("serialize/x.c", "#include <utf8proc.h>", True),
         ("jinja/unicode.c", "#include <utf8proc.h>", False),
         ("json/x.c", '#include "serialize/decode.h"', True),

@@ -2,7 +2,7 @@
 #define INTERP_SCHEDULE_H
 /* What a method does for one set of sizes: commands over symbolic blocks of memory, with offsets
  * and lifetimes. A pure function of the executable and the sizes, which touches no memory of a
- * device and never changes once planned (planner.h).
+ * device and never changes once planned (plan/plan.h).
  *
  * Where sizes depend on data a schedule ends: at an Item, whose value the session reads, and at a
  * body of a control op that cannot be planned before it runs. What comes then is a schedule of its

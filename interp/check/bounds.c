@@ -1,9 +1,9 @@
 /* A custom kernel's launch into memory of its own: each result lies between guard zones, which show
  * whether the kernel keeps to it. What it wrote is then taken over. */
+#include "interp/check/bounds.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/check/checking.h"
 
 enum { GUARD_BYTES = 4096, GUARD_PATTERN = 0xa5 };
 

@@ -2,7 +2,7 @@
 #define INTERP_CHECKING_H
 /* One node under the self-check, shared by the files of this folder. */
 #include "base/memory.h"
-#include "interp/run/running.h"
+#include "interp/run/session.h"
 
 /* The CPU backend of a session that needs one for checks only. */
 struct oracle {
@@ -62,33 +62,5 @@ typedef struct checking {
   int n_results;
   text verdict; /* what differs; empty: nothing */
 } checking;
-
-/* ---- operands.c ---- */
-/* Copies what the node reads, all or a part that results can be made of. *fits: false if that is
- * too much. With c->part.count set: that part. */
-clave_status copy_operands(checking *c, bool *fits) STATUS_CHECK;
-/* The operands' copies as they were before the node ran. */
-clave_status restore_copies(checking *c) STATUS_CHECK;
-/* Runs the node on the copies. *faulty: it found bad data. */
-clave_status run_oracle(checking *c, bool *faulty) STATUS_CHECK;
-void free_copies(checking *c);
-
-/* ---- reference.c ---- */
-/* Runs a custom op's reference on the copies, as run_oracle does. */
-clave_status run_reference(const checking *c, bool *faulty) STATUS_CHECK;
-/* ---- bounds.c ---- */
-/* Runs a custom op's kernel on the device; an error where it writes beside its results. */
-clave_status run_guarded(const checking *c, const recording *r, void **state,
-                         const run_operands *o) STATUS_CHECK;
-
-/* ---- rounded.c ---- */
-/* The elements of an operand's copy, rounded as c->rounds says once they are multiplied by `scale`,
- * as floats of type `to`, in *made, which is created unless it is there. */
-clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, double scale, buffer **made,
-                          bound_tensor *out) STATUS_CHECK;
-
-/* ---- results.c ---- */
-clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */
-void free_results(checking *c);
 
 #endif

@@ -1,10 +1,13 @@
 /* Copies of a node's operands for the CPU backend. Constants are read where the program's file is
  * mapped. Of large operands a part is taken: the last rows along the first dimension that the op
  * works on row by row, which are those with the largest indices and the tails of all loops. */
+#include "interp/check/operands.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/check/checking.h"
+#include "interp/check/reference.h"
+#include "interp/check/rounded.h"
 #include "interp/host_copy.h"
 #include "ops/attention.h"
 #include "ops/epilogue.h"

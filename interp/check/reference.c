@@ -1,10 +1,11 @@
 /* The reference of a custom op on the CPU backend, on copies of its operands: what its kernels are
  * compared with. A reference is a chain of plain ops, which are run one by one, each result in a
  * buffer of its own. */
+#include "interp/check/reference.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/check/checking.h"
 #include "interp/scalar.h"
 
 typedef struct reference_run {

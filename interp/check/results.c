@@ -5,12 +5,14 @@
  * the bound, the CPU backend runs again on operands whose last bits are changed: an element may be
  * as far off as that moves it. Exact ops, such as one comparison or argmax, have no such excuse:
  * both backends decide by the same bits. */
+#include "interp/check/results.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "interp/check/checking.h"
+#include "interp/check/operands.h"
 #include "interp/host_copy.h"
 
 /* ---------------------------------------------------------------- elements */

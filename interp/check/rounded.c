@@ -2,11 +2,12 @@
  * reads b as it is stored, in floats: it multiplies operands that were rounded before, so that both
  * results are the same but for how sums are rounded in f32. What the rounding itself costs is its
  * caller's choice, and bounded (base/rounded.h; half a step of BF16). */
+#include "interp/check/rounded.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/rounded.h"
-#include "interp/check/checking.h"
 #include "interp/host_copy.h"
 
 static float load_float(dtype t, const void *data, int64_t i) {

@@ -10,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/check/checking.h"
+#include "interp/check/bounds.h"
+#include "interp/check/operands.h"
+#include "interp/check/results.h"
 #include "interp/host_copy.h"
+#include "interp/run/forms.h"
+#include "interp/run/move.h"
 
 static const char distrust_reason[] = "its kernels gave wrong numbers on this device";
 

@@ -3,7 +3,7 @@
 /* The self-check: the first time that kernels run on a device and driver, on whatever data comes,
  * their results are compared with the CPU backend's. Where they are wrong the CPU backend's results
  * go on, and from the next run on the op itself runs there. Backends keep what was proven. */
-#include "interp/run/running.h"
+#include "interp/run/bindings.h"
 
 /* Runs what is recorded for a command, comparing the results if its kernels are unproven, which is
  * asked once. number: what the backend reports faults and times under. */

@@ -9,14 +9,17 @@
  * if the op that makes them can, else copied.
  *
  * A body in which sizes depend on data is late: it is a schedule of its own, made when it runs. */
+#include "interp/plan/control.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/plan/planner.h"
+#include "interp/plan/op.h"
+#include "interp/plan/operands.h"
+#include "interp/plan/storage.h"
 
 /* One control op while it is planned. */
 typedef struct control_planner {
-  const planner *l;
+  planner *l;
   const graph *g; /* the planner's */
   schedule *p;    /* the planner's */
   control *c;
@@ -250,7 +253,7 @@ static clave_status end_result(control_planner *cp, int body, uint32_t k) {
   return add_copy(cp->l, t->home, cp->index, r, at_contiguous(t->target, &want), NO_INDEX);
 }
 
-static control_planner planner_of(const planner *l, uint32_t number) {
+static control_planner planner_of(planner *l, uint32_t number) {
   control *c = l->p->controls[number];
   const ir_instruction *ins = &l->g->instructions[c->instruction];
   uint32_t chains[2];
@@ -267,7 +270,7 @@ static control_planner planner_of(const planner *l, uint32_t number) {
   return cp;
 }
 
-clave_status plan_body_end(const planner *l, uint32_t number, int body) {
+clave_status plan_body_end(planner *l, uint32_t number, int body) {
   control_planner cp = planner_of(l, number);
   control *c = cp.c;
   if (cp.ins->op_type == IR_OP_WHILE && body == 0) {
@@ -475,7 +478,7 @@ static clave_status plan_scan(control_planner *cp, uint32_t from) {
 
 /* ---------------------------------------------------------------- all */
 
-clave_status resolve_bodies(const planner *l, uint32_t index) {
+clave_status resolve_bodies(planner *l, uint32_t index) {
   uint32_t chains[2], end = l->g->bodies[index][1].end;
   int n = control_chains(&l->g->instructions[index], chains);
   for (int b = 0; b < n; b++) {
@@ -496,7 +499,7 @@ static void find_used_backends(control_planner *cp) {
   cp->used |= !cp->used;
 }
 
-clave_status plan_control(const planner *l, uint32_t index) {
+clave_status plan_control(planner *l, uint32_t index) {
   const ir_instruction *ins = &l->g->instructions[index];
   const ir_scan *scan = ins->op_type == IR_OP_SCAN ? ins->op : NULL;
   uint32_t n_slices = scan ? scan->xs.count + scan->results.count : 0, from = l->p->n_commands;

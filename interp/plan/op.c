@@ -1,97 +1,14 @@
 /* Planning one instruction: its sizes, where its operands and results lie, and the copies and
  * transfers it needs. */
+#include "interp/plan/op.h"
+
 #include <stdlib.h>
 
-#include "interp/plan/planner.h"
+#include "interp/plan/control.h"
+#include "interp/plan/operands.h"
+#include "interp/plan/precision.h"
+#include "interp/plan/storage.h"
 #include "interp/scalar.h"
-
-/* ---------------------------------------------------------------- sizes */
-
-clave_status resolve_type(const planner *l, uint32_t tid) {
-  const ir_tensor *d = &l->x->prog->ir.tensors.items[tid];
-  tensor *t = &l->p->types[tid];
-  for (uint32_t i = 0; i < d->shape.count; i++) {
-    const ir_int_or_vid *v = &d->shape.items[i];
-    int64_t n = v->vid == IR_NONE ? v->literal : l->p->values[v->vid].i;
-    if (n < 0)
-      return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, d->name,
-                     (long long)n);
-    t->dims[i] = n;
-  }
-  size_t bytes;
-  return status_while(known_bytes(t, &bytes), "'%s'", d->name);
-}
-
-clave_status resolve_operands(const planner *l, const ir_instruction *ins) {
-  for (operand_iter i = operands_of(ins); next_operand(&i);)
-    TRY(i.o.flags & IR_OUT ? resolve_type(l, i.o.tid) : import_slot(l, i.o.tid));
-  return NULL;
-}
-
-/* ---------------------------------------------------------------- operands */
-
-/* The operands are in l->operands. */
-static clave_status record(const planner *l, int b, const ir_instruction *ins, void **cache,
-                           recording **out) {
-  backend *be = l->x->devices.backends[b];
-  const node n = {
-      .instruction = ins, .tensors = l->operands, .values = l->p->values, .cache = cache};
-  if (l->x->observer) TRY(l->x->observer->see(l->x->observer->ctx, b, &n));
-  TRY(be->vt->record(be, &n, l->x->options.fast, out));
-  hold_first(*out);
-  size_t *scratch = &l->p->scratch_bytes[b];
-  if (*scratch < (*out)->scratch_bytes) *scratch = (*out)->scratch_bytes;
-  return NULL;
-}
-
-/* of: the storage that the tensor views; NO_INDEX: no matter which. A lean schedule shows no
- * constants, so that no forms of them are asked for. */
-static void put_operand(const planner *l, uint32_t slot, const tensor *t, uint32_t of) {
-  const storage *g = of == NO_INDEX ? NULL : &l->p->storages[of];
-  const bool is_constant = g && holds_constant(l, g) && !l->p->is_lean;
-  l->operands[slot] = (bound_tensor){.t = *t,
-                                     .slot = slot,
-                                     .is_constant = is_constant,
-                                     .constant = g ? g->slot : NO_INDEX,
-                                     .is_multiplied = is_constant && l->x->is_multiplied[g->slot]};
-}
-
-clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,
-                         recording **recorded) {
-  put_operand(l, l->x->copy.x, x, NO_INDEX);
-  put_operand(l, l->x->copy.out, out, NO_INDEX);
-  return record(l, b, &l->x->copy_instruction, &l->x->copy_cache[b], recorded);
-}
-
-clave_status add_copy(const planner *l, int b, uint32_t index, location x, location out,
-                      uint32_t rebind) {
-  command c = {.kind = COMMAND_COPY,
-               .backend = (uint8_t)b,
-               .instruction = index,
-               .x = x,
-               .out = out,
-               .rebind = rebind};
-  if (tensor_numel(&x.t) == 0) return NULL;
-  TRY(record_copy(l, b, &x.t, &out.t, &c.recorded));
-  return add_command(l->p, c);
-}
-
-bool lies_as_read(const operand *o, const tensor *t) {
-  if (o->flags & IR_DENSE) return tensor_is_contiguous(t);
-  return !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
-}
-
-clave_status materialize_operand(const planner *l, uint32_t index, int b, const operand *o) {
-  schedule *p = l->p;
-  TRY(materialize(l, p->now[o->tid].storage, b, index));
-  const tensor *t = &p->now[o->tid].t;
-  if (lies_as_read(o, t)) return NULL;
-  location made;
-  TRY(new_place(p, t, b, l->g->last_use[o->tid], &made));
-  TRY(add_copy(l, b, index, p->now[o->tid], made, o->tid));
-  p->now[o->tid] = made;
-  return NULL;
-}
 
 /* The slot's bytes stay until the current command. */
 static void keep(schedule *p, uint32_t tid, int b) {
@@ -121,7 +38,7 @@ static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last
 }
 
 /* A view becomes a copy where strides cannot express it, and into outputs, which alias nothing. */
-static clave_status plan_view(const planner *l, uint32_t index, const rule_context *c) {
+static clave_status plan_view(planner *l, uint32_t index, const rule_context *c) {
   schedule *p = l->p;
   const ir_instruction *ins = &l->g->instructions[index];
   uint32_t result = first_slot(ins, true), last_use = l->g->last_use[result];
@@ -174,7 +91,7 @@ static bool can_reuse(const planner *l, uint32_t index, uint32_t x, uint32_t out
   return !is_slot(l->x->prog, out, SLOT_OUTPUT) && state_is_updated(l->g, g->slot);
 }
 
-static clave_status plan_reuse(const planner *l, uint32_t index, const operand *o) {
+static clave_status plan_reuse(planner *l, uint32_t index, const operand *o) {
   schedule *p = l->p;
   uint8_t b = l->m->where[index];
   uint32_t last_use = l->g->last_use[o->tid];
@@ -193,7 +110,7 @@ static clave_status plan_reuse(const planner *l, uint32_t index, const operand *
   return NULL;
 }
 
-static clave_status place_result(const planner *l, uint32_t index, const operand *o) {
+static clave_status place_result(planner *l, uint32_t index, const operand *o) {
   if (o->reuses != IR_NONE) return plan_reuse(l, index, o);
   location made;
   TRY(result_place(l->p, o->tid, l->m->where[index], l->g->last_use[o->tid],
@@ -204,7 +121,7 @@ static clave_status place_result(const planner *l, uint32_t index, const operand
 
 /* ---------------------------------------------------------------- instructions */
 
-static clave_status plan_op(const planner *l, uint32_t index) {
+static clave_status plan_op(planner *l, uint32_t index) {
   const ir_instruction *ins = &l->g->instructions[index];
   uint8_t b = l->m->where[index];
   bool all_empty = true;
@@ -222,7 +139,7 @@ static clave_status plan_op(const planner *l, uint32_t index) {
     const location *at = &l->p->now[i.o.tid];
     put_operand(l, i.o.tid, &at->t, at->storage);
   }
-  TRY(record(l, b, ins, &l->m->cache[b][index], &c.recorded));
+  TRY(record_instruction(l, b, ins, &l->m->cache[b][index], &c.recorded));
   return add_command(l->p, c);
 }
 
@@ -233,7 +150,7 @@ static bool is_kept(const planner *l, const ir_instruction *ins) {
          is_slot(l->x->prog, o->out, SLOT_TEMPORARY) && l->p->target[o->out] == NO_INDEX;
 }
 
-clave_status plan_instruction(const planner *l, uint32_t index) {
+clave_status plan_instruction(planner *l, uint32_t index) {
   const ir_instruction *ins = &l->g->instructions[index];
   const op_info *info = &op_table[ins->op_type];
   schedule *p = l->p;
@@ -265,7 +182,7 @@ static bool in_state(const planner *l, uint32_t state, location v) {
 }
 
 /* Values that lie in a state's bytes move out first, so that states can swap. */
-static clave_status stage_update(const planner *l, const ir_state_update *u, location *v) {
+static clave_status stage_update(planner *l, const ir_state_update *u, location *v) {
   schedule *p = l->p;
   int home = home_of_state(l, u->state);
   TRY(import_slot(l, u->state));
@@ -283,7 +200,7 @@ static clave_status stage_update(const planner *l, const ir_state_update *u, loc
   return add_copy(l, home, l->g->n, from, made, NO_INDEX);
 }
 
-static clave_status write_state(const planner *l, uint32_t state, location v) {
+static clave_status write_state(planner *l, uint32_t state, location v) {
   if (v.storage == NO_INDEX) return NULL;
   int home = home_of_state(l, state);
   location to = l->p->at[state];
@@ -293,7 +210,7 @@ static clave_status write_state(const planner *l, uint32_t state, location v) {
   return add_copy(l, home, l->g->n, v, to, NO_INDEX);
 }
 
-clave_status plan_updates(const planner *l) {
+clave_status plan_updates(planner *l) {
   const ir_state_updates *u = &l->g->method->updates;
   if (!u->count) return NULL;
   location *values = calloc(u->count, sizeof *values);

@@ -1,8 +1,11 @@
 /* Planning a part of a method: the instructions up to the next Item, whose value may decide later
  * sizes, or to the end; then the places of their blocks in the arena. */
+#include "interp/plan/part.h"
+
 #include <stdlib.h>
 
-#include "interp/plan/planner.h"
+#include "interp/plan/control.h"
+#include "interp/plan/op.h"
 
 /* What later parts or the caller read must outlive this one. */
 static void keep_for_later(schedule *p, uint32_t instruction) {
@@ -15,7 +18,7 @@ static void keep_for_later(schedule *p, uint32_t instruction) {
   }
 }
 
-static void keep_outputs(const planner *l) {
+static void keep_outputs(planner *l) {
   const ir_arguments *outputs = &l->g->method->outputs;
   for (uint32_t i = 0; i < outputs->count; i++) {
     uint32_t tid = outputs->items[i].tensor;
@@ -41,7 +44,7 @@ static size_t most_of_a_buffer(const backend_info *info) {
 }
 
 /* list: room for all blocks. */
-static clave_status place_blocks(const planner *l, int b, arena_block **list) {
+static clave_status place_blocks(planner *l, int b, arena_block **list) {
   schedule *p = l->p;
   const backend_info *info = &l->x->devices.backends[b]->info;
   arena_layout layout;
@@ -57,7 +60,7 @@ static clave_status place_blocks(const planner *l, int b, arena_block **list) {
   return st;
 }
 
-static clave_status place_all(const planner *l) {
+static clave_status place_all(planner *l) {
   schedule *p = l->p;
   arena_block **list = malloc((p->n_blocks + 1) * sizeof *list);
   clave_status st = list ? NULL : status_no_memory();
@@ -68,7 +71,7 @@ static clave_status place_all(const planner *l) {
   return st;
 }
 
-clave_status plan_part(const planner *l) {
+clave_status plan_part(planner *l) {
   schedule *p = l->p;
   cursor k = p->from;
   p->reads = NO_INDEX;

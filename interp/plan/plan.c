@@ -1,12 +1,15 @@
 /* Making schedules: a method's first for the values of its inputs, and what follows one. */
-#include "interp/plan/planner.h"
+#include "interp/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "interp/plan/operands.h"
+#include "interp/plan/part.h"
+#include "interp/plan/planner.h"
 #include "interp/scalar.h"
 
-static clave_status set_given_types(const planner *l) {
+static clave_status set_given_types(planner *l) {
   const ir_arguments *inputs = &l->g->method->inputs;
   const uint32_t state = first_state(l->x->prog);
   for (uint32_t i = 0; i < l->x->prog->ir.n_state; i++) TRY(resolve_type(l, state + i));
@@ -25,7 +28,7 @@ static clave_status make_first(planner *l, const schedule_key *k) {
   return st;
 }
 
-static clave_status set_item(const planner *l, const schedule_key *k) {
+static clave_status set_item(planner *l, const schedule_key *k) {
   uint32_t at = k->before->reads, out = ((const ir_item *)l->g->instructions[at].op)->out;
   l->p->item = *k->item;
   clave_status st =
@@ -33,7 +36,7 @@ static clave_status set_item(const planner *l, const schedule_key *k) {
   return while_in_node(st, l->g, at);
 }
 
-static void enter_late_body(const planner *l, const schedule_key *k) {
+static void enter_late_body(planner *l, const schedule_key *k) {
   const location *now = k->before->controls[k->from.control]->now;
   memcpy(l->p->now, now, slot_count(l->x->prog) * sizeof *now);
 }

@@ -1,7 +1,10 @@
 /* Which values of F32 a session in fast precision keeps as BF16: those that an op makes and ops
  * read which all can have them so, on one device (backend.takes_narrow), where nothing else sees
  * them. Half the bytes are moved then, and what multiplies pairs of BF16 reads them as they are. */
-#include "interp/plan/planner.h"
+#include "interp/plan/precision.h"
+
+#include "interp/plan/operands.h"
+#include "interp/plan/storage.h"
 #include "interp/scalar.h"
 
 enum {
@@ -15,7 +18,7 @@ static bool is_known(const planner *l, bool present, uint32_t vid) {
 
 /* Sizes that host ops of the method between instruction `index` and `end` compute of known ones:
  * the same as when they are planned. What is wrong with them is said then. */
-static void compute_sizes(const planner *l, uint32_t index, uint32_t end) {
+static void compute_sizes(planner *l, uint32_t index, uint32_t end) {
   for (uint32_t i = index + 1; i < end; i++) {
     const ir_instruction *ins = &l->g->instructions[i];
     const ir_int_scalar *o = ins->op;
@@ -74,7 +77,7 @@ static bool find_operand(const planner *l, uint32_t tid, int views, bound_tensor
 
 /* An instruction of the method itself, on backend b, that reads its operands where they lie: how it
  * is done depends on which of them are constants, and copies are none. */
-static bool takes_narrow(const planner *l, uint32_t index, int b, uint32_t tid) {
+static bool takes_narrow(planner *l, uint32_t index, int b, uint32_t tid) {
   const ir_instruction *ins = &l->g->instructions[index];
   backend *be = l->x->devices.backends[b];
   const node n = {.instruction = ins, .tensors = l->operands, .values = l->p->values};
@@ -92,7 +95,7 @@ static bool reads(const ir_instruction *ins, uint32_t tid) {
   return false;
 }
 
-bool keeps_narrow(const planner *l, uint32_t index, uint32_t tid) {
+bool keeps_narrow(planner *l, uint32_t index, uint32_t tid) {
   const uint8_t b = l->m->where[index];
   const uint32_t last = l->g->last_use[tid];
   if (!l->x->options.fast || l->x->options.wide || l->x->observer ||

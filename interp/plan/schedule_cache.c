@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "interp/plan/planner.h"
+#include "interp/plan/plan.h"
 #include "interp/scalar.h"
 
 static bool is_made_of(const schedule *p, const schedule_key *k, uint32_t n_values) {

@@ -1,6 +1,6 @@
 /* Storages at their first use: constants, inputs and state, results, and transfers between devices.
  */
-#include "interp/plan/planner.h"
+#include "interp/plan/storage.h"
 
 bool holds_constant(const planner *l, const storage *g) {
   return g->home == NO_HOME && !is_slot(l->x->prog, g->slot, SLOT_INPUT);
@@ -8,7 +8,7 @@ bool holds_constant(const planner *l, const storage *g) {
 
 /* Constants and inputs come from the host to whichever device asks; what a device wrote is
  * transferred. */
-static clave_status make_readable(const planner *l, uint32_t index, int b, uint32_t instruction) {
+static clave_status make_readable(planner *l, uint32_t index, int b, uint32_t instruction) {
   schedule *p = l->p;
   storage *g = &p->storages[index];
   uint32_t made;
@@ -30,7 +30,7 @@ static clave_status make_readable(const planner *l, uint32_t index, int b, uint3
                                   .rebind = NO_INDEX});
 }
 
-clave_status materialize(const planner *l, uint32_t index, int b, uint32_t instruction) {
+clave_status materialize(planner *l, uint32_t index, int b, uint32_t instruction) {
   schedule *p = l->p;
   if (p->storages[index].block[b] == NO_INDEX) TRY(make_readable(l, index, b, instruction));
   block *k = &p->blocks[p->storages[index].block[b]];
@@ -38,7 +38,7 @@ clave_status materialize(const planner *l, uint32_t index, int b, uint32_t instr
   return NULL;
 }
 
-clave_status import_slot(const planner *l, uint32_t tid) {
+clave_status import_slot(planner *l, uint32_t tid) {
   schedule *p = l->p;
   location *at = &p->now[tid];
   if (at->storage != NO_INDEX) return NULL;

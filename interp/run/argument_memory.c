@@ -2,9 +2,9 @@
  * devices that share it use in place where they are large, while the others get and give copies; a
  * device's that is the caller's, which that device always uses in place; a dma-buf, which is one or
  * the other: imported by the session's device, or mapped where that runs on the host. */
-#include <stdlib.h>
+#include "interp/run/argument_memory.h"
 
-#include "interp/run/running.h"
+#include <stdlib.h>
 
 /* What is smaller is copied sooner than a device learns of it. */
 #ifndef CLAVE_IN_PLACE_BYTES

@@ -1,10 +1,14 @@
 /* A method's inputs and outputs: set and bound, put in place where a device can use them there, and
  * read and written for a run. argument_memory.c has the memory that they lie in. */
+#include "interp/run/arguments.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/host_copy.h"
-#include "interp/run/running.h"
+#include "interp/run/argument_memory.h"
+#include "interp/run/bindings.h"
+#include "interp/run/streams.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- setting */

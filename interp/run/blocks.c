@@ -1,5 +1,5 @@
 /* Where the last run of a method kept what: the blocks of its schedule, for pictures. */
-#include "interp/run/running.h"
+#include "interp/run/bindings.h"
 
 /* The schedule of the last run; NULL: there was none. */
 static const schedule *last_schedule(const session *s, uint32_t index) {

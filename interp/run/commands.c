@@ -1,11 +1,17 @@
-/* Running commands: ops and copies on their backends, transfers, and what watches them. */
+/* Running one command: ops and copies on their backends, transfers, and what watches them. */
+#include "interp/run/commands.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "interp/check/self_check.h"
 #include "interp/host_copy.h"
-#include "interp/run/running.h"
+#include "interp/run/bind.h"
+#include "interp/run/move.h"
+#include "interp/run/streams.h"
+#include "interp/run/trace.h"
+#include "interp/run/trace_work.h"
 
 /* What a backend reports faults and times under: a command runs more than once in a loop. */
 static uint32_t launch_number(const session *s, const command *c) {
@@ -13,12 +19,6 @@ static uint32_t launch_number(const session *s, const command *c) {
 }
 
 /* ---------------------------------------------------------------- kinds */
-
-/* Whether the host may copy what a device has no kernel for. */
-static bool is_for_host(const session *s, const command *c, const struct clave_error *st) {
-  return c->kind == COMMAND_COPY && status_code_of(st) == STATUS_UNSUPPORTED &&
-         !s->options.strict_check && !s->devices.no_fallback;
-}
 
 static clave_status copy_elements(const running *r, const command *c, void *stored, void *copied) {
   stream *q = r->s->streams[c->backend];
@@ -50,50 +50,13 @@ static clave_status run_copy(const running *r, const command *c, command_state *
   bound[n] = bind_location(r->b, c->x, c->backend);
   bound[n + 1] = bind_location(r->b, c->out, c->backend);
   clave_status st = run_recorded(r, c, state, launch_number(r->s, c));
-  if (is_for_host(r->s, c, st)) {
+  if (host_may_copy(r->s, c, st)) {
     status_free(st);
     st = copy_on_host(r, c);
   }
   if (st) return st;
   if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
   return NULL;
-}
-
-/* Beyond this much the host waits for the devices that read it. */
-enum { MAX_STAGED = 16 << 20 };
-
-static clave_status stage(session *s, size_t bytes, void **out) {
-  staged *t = malloc(sizeof *t + bytes);
-  if (!t) return status_no_memory();
-  t->next = s->staged;
-  s->staged = t;
-  s->staged_bytes += bytes;
-  *out = t->data;
-  return NULL;
-}
-
-void free_staged(session *s) {
-  for (staged *t = s->staged, *next; t; t = next) {
-    next = t->next;
-    free(t);
-  }
-  s->staged = NULL;
-  s->staged_bytes = 0;
-}
-
-clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
-                        address to, size_t bytes) {
-  session *s = r->s;
-  const backend_vtable *from_vt = s->devices.backends[from_backend]->vt,
-                       *to_vt = s->devices.backends[to_backend]->vt;
-  void *host;
-  if (!bytes) return NULL;
-  if (from_backend == to_backend)
-    return to_vt->copy(s->streams[to_backend], to.buf, to.offset, from.buf, from.offset, bytes);
-  TRY(stage(s, bytes, &host));
-  TRY(from_vt->read(s->streams[from_backend], from.buf, from.offset, host, bytes));
-  TRY(to_vt->enqueue_write(s->streams[to_backend], to.buf, to.offset, host, bytes));
-  return s->staged_bytes > MAX_STAGED ? finish_all(s, r->g) : NULL;
 }
 
 static clave_status run_transfer(const running *r, const command *c) {
@@ -138,8 +101,7 @@ static clave_status observe_command(const running *r, const command *c) {
   return NULL;
 }
 
-/* What a control op gives, after its bodies, where one of them has left it. */
-static clave_status observe_control(const running *r, uint32_t number) {
+clave_status observe_control(const running *r, uint32_t number) {
   const schedule *p = r->b->p;
   const uint32_t instruction = p->commands[number].instruction;
   if (!r->s->observe) return NULL;
@@ -153,8 +115,7 @@ static clave_status observe_control(const running *r, uint32_t number) {
   return NULL;
 }
 
-/* Debugging: bytes whose last reader has run become NaN patterns. */
-static clave_status poison_dead(const running *r, uint32_t number) {
+clave_status poison_dead(const running *r, uint32_t number) {
   const schedule *p = r->b->p;
   unsigned char pattern[4096];
   memset(pattern, 0xff, sizeof pattern);
@@ -172,9 +133,7 @@ static clave_status poison_dead(const running *r, uint32_t number) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the loop */
-
-static bool is_cancelled(const session_options *o) { return o->cancel && o->cancel(o->cancel_ctx); }
+/* ---------------------------------------------------------------- one command */
 
 static clave_status run_one(const running *r, const command *c, command_state *state) {
   session *s = r->s;
@@ -205,114 +164,9 @@ clave_status run_command(const running *r, const command *c, command_state *stat
   return (r->s->options.profile ? run_traced : run_one)(r, c, state);
 }
 
-static clave_status run_numbered(const running *r, uint32_t i) {
-  const command *c = &r->b->p->commands[i];
-  if (c->kind < COMMAND_CONTROL) TRY(give_up_command(r, c, run_command(r, c, &r->b->commands[i])));
-  if (c->kind == COMMAND_CONTROL) {
-    TRY(run_control(r, c->control));
-    TRY(observe_control(r, i)); /* by its number: bodies that are planned late move commands */
-  }
-  return r->s->options.poison ? poison_dead(r, i) : NULL;
-}
-
-clave_status run_commands(const running *r, range commands) {
-  const session_options *o = &r->s->options;
-  const schedule *p = r->b->p;
-  r->s->random.run++;
-  for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
-    if (is_cancelled(o)) return CANCELLED("cancelled");
-    if (i >= commands.end) return NULL;
-    TRY(while_in_node(run_numbered(r, i), r->g, p->commands[i].instruction));
-    if (p->commands[i].kind == COMMAND_CONTROL) i = p->controls[p->commands[i].control]->end - 1;
-  }
-}
-
 clave_status read_element(const running *r, location l, int b, unsigned char *raw) {
   bound_tensor t = bind_location(r->b, l, b);
   size_t size = dtype_size(t.t.type);
   return r->s->devices.backends[b]->vt->read(
       r->s->streams[b], t.buf, t.buffer_offset + (size_t)t.t.offset * size, raw, size);
-}
-
-/* ---------------------------------------------------------------- kernels */
-
-typedef struct progress_relay {
-  const session_options *options;
-  int done;          /* that was told */
-  bool is_cancelled; /* once asked with that answer: nobody is asked again */
-} progress_relay;
-
-static bool relay_progress(void *ctx, int done, int total) {
-  progress_relay *r = ctx;
-  const session_options *o = r->options;
-  if (o->progress && done > r->done) o->progress(o->progress_ctx, "building kernels", done, total);
-  r->done = done;
-  r->is_cancelled = r->is_cancelled || is_cancelled(o);
-  return !r->is_cancelled;
-}
-
-static clave_status build_kernels(session *s) {
-  for (int b = 0; b < s->devices.count; b++) {
-    const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (!vt->build_all) continue;
-    progress_relay r = {.options = &s->options};
-    TRY(vt->build_all(s->streams[b], relay_progress, &r));
-    if (r.is_cancelled) return CANCELLED("cancelled");
-  }
-  return NULL;
-}
-
-/* An error is the first command's that its device cannot run; the others of that kind are moved as
- * well. */
-static clave_status prepare_commands(const running *r) {
-  const schedule *p = r->b->p;
-  clave_status first = NULL;
-  packing_progress packing = begin_packing(r);
-  pack_largest(r, &packing);
-  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
-    const command *c = &p->commands[i];
-    const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
-    command_state *state = &r->b->commands[i];
-    if (!c->recorded) continue;
-    if (is_cancelled(&r->s->options)) {
-      status_free(first);
-      return CANCELLED("cancelled");
-    }
-    clave_status st = NULL;
-    if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);
-    if (!st) st = prepare_forms(r, c, state, &packing);
-    st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
-    if (first || is_for_host(r->s, c, st)) {
-      status_free(st);
-    } else {
-      first = st;
-    }
-    if (first && !r->s->plan_again) return first;
-  }
-  end_packing(r, &packing);
-  return first;
-}
-
-bool kernels_are_built(const running *r, const schedule *p) {
-  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
-    const command *c = &p->commands[i];
-    stream *q = r->s->streams[c->backend];
-    if (c->recorded && q->owner->vt->is_built && !q->owner->vt->is_built(q, c->recorded))
-      return false;
-  }
-  return true;
-}
-
-clave_status prepare_kernels(const running *r) {
-  const schedule *p = r->b->p;
-  bool asked = false;
-  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
-    const command *c = &p->commands[i];
-    const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
-    if (!c->recorded || !vt->request) continue;
-    TRY(vt->request(r->s->streams[c->backend], c->recorded));
-    asked = true;
-  }
-  if (asked) TRY(build_kernels(r->s));
-  return prepare_commands(r);
 }

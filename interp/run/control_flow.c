@@ -1,6 +1,11 @@
 /* Runs control ops: which body, how often, and where its rebased blocks are in every iteration. */
-#include "interp/plan/schedule_cache.h"
-#include "interp/run/running.h"
+#include "interp/run/control_flow.h"
+
+#include "interp/run/bind.h"
+#include "interp/run/commands.h"
+#include "interp/run/prepare.h"
+#include "interp/run/streams.h"
+#include "interp/run/walk.h"
 
 /* A control op that runs. */
 typedef struct control_run {
@@ -72,16 +77,12 @@ static clave_status run_current(const control_run *k, bool *truth) {
 
 static clave_status run_late(const control_run *k, int body, bool *truth) {
   const running *r = k->r;
-  range instructions = r->g->bodies[k->c->instruction][body];
-  cursor from = {
-      .next = instructions.first, .end = instructions.end, .control = k->number, .body = body};
-  schedule *next, *before;
-  bool made;
-  TRY(schedule_find_next(r->s->x, r->index, r->b->p, from, NULL, &next, &made));
-  TRY(bind_next(r, next, &before));
-  clave_status st = made ? prepare_kernels(r) : NULL;
+  schedule *outer;
+  bool is_new;
+  TRY(enter_late_body(r, k->number, body, &outer, &is_new));
+  clave_status st = is_new ? prepare_kernels(r) : NULL;
   if (!st) st = run_current(k, truth);
-  bind_back(r, before);
+  leave_late_body(r, outer);
   return st;
 }
 

@@ -1,11 +1,12 @@
 /* Forms of constants that a command reads: made by the first session that runs one, or taken from
  * the program's file; kept by the store that all share. */
+#include "interp/run/forms.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "interp/run/running.h"
 
 typedef struct filling {
   const running *r;

@@ -1,9 +1,11 @@
 /* Moving ops to the CPU backend: those whose kernels a device cannot run, or that gave wrong
  * numbers there. An executable does not change, so the session gets one of its own. */
+#include "interp/run/move.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/run/running.h"
+#include "interp/run/bindings.h"
+#include "interp/run/trace_work.h"
 
 int cpu_of(const session *s) {
   for (int b = 0; b < s->devices.count; b++)
@@ -63,14 +65,6 @@ clave_status give_up_command(const running *r, const command *c, clave_status wh
   return why;
 }
 
-static void forget_bindings(session *s) {
-  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
-    for (int i = 0; i < KEPT_BINDINGS; i++) {
-      binding_destroy(s, s->methods[k].bindings[i]);
-      s->methods[k].bindings[i] = NULL;
-    }
-}
-
 clave_status replace_moved(session *s) {
   uint32_t n = s->prog->ir.methods.count, found = 0;
   for (uint32_t k = 0; k < n; k++) found += s->methods[k].has_moved;
@@ -88,4 +82,9 @@ clave_status replace_moved(session *s) {
   s->x = s->own = x;
   for (uint32_t k = 0; k < n; k++) s->methods[k].has_moved = false;
   return NULL;
+}
+
+bool host_may_copy(const session *s, const command *c, const struct clave_error *st) {
+  return c->kind == COMMAND_COPY && status_code_of(st) == STATUS_UNSUPPORTED &&
+         !s->options.strict_check && !s->devices.no_fallback;
 }

@@ -2,8 +2,7 @@
  * inputs may have. What a device wants of a constant hardly depends on them. */
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/run/running.h"
+#include "interp/run/run.h"
 
 enum { FEW = 1, MANY = 64 }; /* rows: of a step, and of a text or a batch */
 

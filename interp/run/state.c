@@ -1,9 +1,10 @@
 /* A session's state: its sizes, its first values, and reading and writing it from outside. It gets
  * memory when it is first needed. */
+#include "interp/run/state.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/run/running.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- sizes */

@@ -1,11 +1,13 @@
 /* Timings of the last run, command by command, written as Chrome trace events (Perfetto opens
  * them). */
+#include "interp/run/trace.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "interp/run/running.h"
+#include "interp/run/trace_work.h"
 #include "json/writer.h"
 
 clave_status trace_reserve(session *s) {

@@ -1,10 +1,12 @@
 /* How much the commands of a profiled run did, and of which sizes. A command notes where that
  * stands, and what its device computed on that decides it; the rest is done when somebody asks. */
+#include "interp/run/trace_work.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/plan/schedule_cache.h"
-#include "interp/run/running.h"
+#include "interp/run/bindings.h"
 #include "ops/work.h"
 
 /* Values of an operand, on their way from the device while it works. */

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/run/running.h"
+#include "interp/run/argument_memory.h"
+#include "interp/run/run.h"
 
 struct warm_up {
   session *device; /* owned; NULL: it was moved to, or given up */

@@ -1,13 +1,15 @@
 /* Measuring one choice: the node is recorded with each variant; those whose results are right are
  * run in turns, on the session's own stream. On the CPU backend right means the same bits as by
  * rule, where the family promises that; elsewhere what the self-check takes. */
+#include "interp/tune/measure.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "interp/check/self_check.h"
-#include "interp/tune/tune.h"
+#include "interp/tune/contest.h"
 
 typedef struct candidate {
   recording *r;                       /* owned; NULL: it cannot run, or is wrong */

@@ -1,10 +1,10 @@
 /* Memory and data for a node that is measured on its own. Floats are noise around 0, integers 0,
  * truths true; what decides how much work there is stands as it would half way through a text, or
  * in groups of equal size. */
+#include "interp/tune/operands.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "interp/tune/tune.h"
 
 /* ---------------------------------------------------------------- data */
 

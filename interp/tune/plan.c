@@ -1,10 +1,12 @@
 /* What there is to choose in a method: its schedule is planned by an executable that tells of every
  * node. */
+#include "interp/tune/plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/plan/schedule_cache.h"
-#include "interp/tune/tune.h"
+#include "interp/run/run.h"
 
 static void free_job(tune_job *j) {
   free(j->operands);

@@ -1,11 +1,12 @@
 /* Tuning a method: for each choice that its nodes make, the variants are measured and the winner
  * goes to the device's table. */
-#include "interp/tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "interp/tune/measure.h"
+#include "interp/tune/plan.h"
 
 static tuning *table_of(const tuner *t, const tune_job *j) {
   return t->s->devices.backends[j->backend]->tuning;

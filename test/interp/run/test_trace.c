@@ -1,6 +1,6 @@
 /* What a profiled run notes of its commands' work, and what that costs while it runs. */
 #include "interp/null_device.h"
-#include "interp/run/running.h"
+#include "interp/run/trace_work.h"
 
 /* y = rows of x by their groups' matrices, twice over. */
 static const char groups[] =

@@ -1,11 +1,18 @@
-/* Sessions: made of an executable, they own streams, state, arenas, bindings and results. */
+/* Sessions are made of an executable and destroyed here: they own streams, state, arenas, bindings
+ * and results. */
+#include "interp/run/session.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/check/self_check.h"
 #include "interp/host_copy.h"
-#include "interp/run/running.h"
+#include "interp/run/argument_memory.h"
+#include "interp/run/bindings.h"
+#include "interp/run/state.h"
+#include "interp/run/streams.h"
+#include "interp/run/trace_work.h"
 #include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- making */
@@ -58,7 +65,6 @@ clave_status session_create(executable *x, constant_store *const *stores, const 
 static void destroy_method(session *s, uint32_t index) {
   const ir_method *ir = &s->prog->ir.methods.items[index];
   method_state *m = &s->methods[index];
-  for (int i = 0; i < KEPT_BINDINGS; i++) binding_destroy(s, m->bindings[i]);
   free(m->items);
   for (uint32_t i = 0; m->inputs && i < ir->inputs.count; i++) argument_clear(s, &m->inputs[i]);
   for (uint32_t i = 0; m->outputs && i < ir->outputs.count; i++) argument_clear(s, &m->outputs[i]);
@@ -66,6 +72,7 @@ static void destroy_method(session *s, uint32_t index) {
 
 void session_destroy(session *s) {
   if (!s) return;
+  if (s->methods) forget_bindings(s);
   for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(s, i);
   for (int b = 0; b < s->devices.count; b++) {
     backend *be = s->devices.backends[b];

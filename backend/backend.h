@@ -50,7 +50,7 @@ static inline bool constant_forms_equal(const constant_form *a, const constant_f
 typedef enum rounding {
   ROUNDS_NOTHING,
   ROUNDS_ROWS,   /* a to 8 bits, as base/rounded.h says */
-  ROUNDS_TO_BF16 /* a and b; of attention q, scaled, k, and what v is multiplied by, and v */
+  ROUNDS_TO_BF16 /* a and b; of attention on the CPU backend q, scaled, k, its weights, and v */
 } rounding;
 
 /* What a node does, for any buffers; every implementation starts with this struct. Read-only, so

@@ -25,19 +25,19 @@ OPENCL = {
     "conv": (
         "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
         "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1"
-        "|depthwise|winograd 2|winograd 4|dots|planes|lanes|groups|depthwise lanes|depthwise dots|tiles",
+        "|depthwise|winograd 2|winograd 4|dots|planes|lanes|groups",
         "conv/",
     ),
     "conv groups": ("32x64|64x32|16x64|8x128|4x256|1x64|1x256", "conv/"),
     "conv parts": ("rule|1|2|4|8|16|32", "conv/"),
     "conv walk": ("padded|padded, outputs first|by row|by row, outputs first", "conv/"),
-    "attention": ("block|row|team|groups 16|groups 32|groups 64|tiles", "attention"),
+    "attention": ("block|row|team|groups 16|groups 32|groups 64", "attention"),
     "attention splits": ("rule|1|2|4|8|16|32|64|128", "attention"),
     "reduce splits": ("rule|1|2|4|8|16|32|64|128|256", "reduce/"),
     "softmax": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "softmax/"),
     "norm": ("rule|alone|vector|team 16|team 64|team 256|vector team 16", "norm/"),
     "norm parts": ("rule|1|2|4|8|16|32", "norm/"),
-    "dots tile": ("rule|1x1|2x1|2x2|4x1|4x2|8x1|lanes 4|lanes 8|lanes 16", FAST),
+    "dots tile": ("rule|2x2|4x2|lanes 4|lanes 8|lanes 16", FAST),
     "group": ("rule|1|16|64", ""),
 }
 CPU = {
@@ -52,7 +52,7 @@ OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()}
 SHARING = {
     "softmax": ("", 4, False),
     "norm": ("", 4, False),
-    "dots tile": ("", 1, False),
+    "dots tile": ("", 1, True),
     "matmul": ("local|direct|image|mma|lanes", 48, True),
     "encoded matmul": ("few|tiles", 1, True),
     "conv": ("winograd|groups", 24, True),

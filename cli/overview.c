@@ -21,11 +21,10 @@ const variable all_variables[] = {
      "off: kernels are not compared with the CPU backend when they first run on a device; strict: "
      "wrong results are an error, not replaced by the CPU backend's"},
     {"CLAVE_ASM", "0|NAME",
-     "0: kernels use no instructions that only some devices have; or the only one that they may: "
-     "avx512_vnni, avx_vnni, amx_int8, avx512_bf16, amx_bf16 (with the one before), "
-     "cl_khr_integer_dot_product, subgroups, mma_sync; or for tests pairs_local, amx_bf16_local, "
-     "amx_int8_local and mma_local, which are avx512_bf16, amx_bf16, amx_int8 and mma_sync without "
-     "the instructions"},
+     "0: kernels use no instructions that only some GPUs have; or the only one that they may use: "
+     "cl_khr_integer_dot_product, subgroups, mma_sync; or, for tests, mma_local, which computes "
+     "the "
+     "same as mma_sync in plain OpenCL C"},
     {"CLAVE_HELPER", "FILE",
      "this tool, which builds kernels for processes that use the library, if it is not beside it; "
      "off: they build by themselves"},

@@ -1,21 +1,9 @@
 /* out[k] = x[k] for k over equal dims, any strides on both sides: the parts of cat, a slice that is
  * replaced. A work-item copies CHUNK neighbours of the innermost dimension; DENSE: it has stride 1
- * on both sides. OUT_TYPE differs from TYPE where one of both is BF16 that the program has as F32
- * (narrow.h). */
+ * on both sides. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
-#endif
-#ifndef OUT_TYPE
-#define OUT_TYPE TYPE
-#endif
-#ifndef CONVERTS
-#define CONVERTS 0
-#endif
-#if CONVERTS
-#define MOVE(to, from) STORE(OUT_TYPE, out, to, LOADF(TYPE, x, from))
-#else
-#define MOVE(to, from) out[to] = x[from]
 #endif
 #ifndef CHUNK
 #define CHUNK 64
@@ -26,7 +14,7 @@
 
 /* dims and strides are those of the outer dimensions; n is the innermost one's size. */
 __kernel void cat_part(const __global STORAGE(TYPE) * x, const long x_offset,
-                       __global STORAGE(OUT_TYPE) * out, const long out_offset, const index8 dims,
+                       __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
                        const index8 x_strides, const index8 out_strides, const index_t items,
                        const index_t n, const index_t x_step, const index_t out_step) {
   const index_t item = (index_t)get_global_id(0);
@@ -37,8 +25,8 @@ __kernel void cat_part(const __global STORAGE(TYPE) * x, const long x_offset,
   x += x_offset + strided_offset(row, dims, x_strides);
   out += out_offset + strided_offset(row, dims, out_strides);
 #if DENSE
-  for (index_t i = from; i < end; i++) MOVE(i, i);
+  for (index_t i = from; i < end; i++) out[i] = x[i];
 #else
-  for (index_t i = from; i < end; i++) MOVE(i * out_step, i * x_step);
+  for (index_t i = from; i < end; i++) out[i * out_step] = x[i * x_step];
 #endif
 }

@@ -5,14 +5,9 @@
  * gemm_panels_pack writes them: [panel of COLUMNS outputs][c][i][j][COLUMNS]. A work-item makes
  * some neighbouring positions of a panel's outputs, M of a row at a time, and of few channels at a
  * time, whose weights stay in the first-level cache. The last M of a row begin earlier where they
- * would go beyond its end. Sums lie [position][COLUMNS] and are turned when they are stored. PAIRS:
- * channels are words of two of them (pairs.h), which conv_lanes_words makes of x, row by row of all
- * words, so that what a work-item reads is in few pages; the weight's are a kernel's taps apart;
- * X_TYPE and OUT_TYPE may be BF16 then. */
+ * would go beyond its end. Sums lie [position][COLUMNS] and are turned when they are stored. */
 #include "common.h"
 #include "gemm_tile.h"
-#include "narrow.h"
-#include "phase_row.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
@@ -50,7 +45,7 @@ static inline void sum_taps(floatw sums[M][2], __global const float *x,
   for (int m = 0; m < M; m++) sums[m][0] = sums[m][1] = (floatw)0;
   for (int c = 0; c < channels; c++, x += p->size)
     for (int i = 0; i < taps_y; i++) {
-      if (POINTWISE && !PAIRS) ASK_FOR(x + X_AHEAD * p->size);
+      if (POINTWISE) ASK_FOR(x + X_AHEAD * p->size);
       __global const float *in = x + i * p->tap_row;
       for (int j = 0; j < taps_x; j++, in += p->tap_column, weight += COLUMNS) {
         const floatw low = LOADWF(B_TYPE, weight), high = LOADWF(B_TYPE, weight + WIDTH);
@@ -59,8 +54,8 @@ static inline void sum_taps(floatw sums[M][2], __global const float *x,
 #pragma unroll
         for (int m = 0; m < M; m++) {
           const floatw v = (floatw)in[m * column];
-          sums[m][0] = ADD_PRODUCT(sums[m][0], v, low);
-          sums[m][1] = ADD_PRODUCT(sums[m][1], v, high);
+          sums[m][0] = fma(v, low, sums[m][0]);
+          sums[m][1] = fma(v, high, sums[m][1]);
         }
       }
     }
@@ -90,8 +85,8 @@ static inline void add_channels(const float *from, float *to, bool is_first,
 }
 
 /* n positions of `outputs` planes from `out` on, `plane` apart. */
-static inline void store_turned(const float *sums, __global const float *bias,
-                                MADE_SPACE float *out, index_t plane, int outputs, int n) {
+static inline void store_turned(const float *sums, __global const float *bias, __global float *out,
+                                index_t plane, int outputs, int n) {
 #if WIDTH >= 8
   for (int at = 0; at < n; at += 16)
     for (int o = 0; o < outputs; o += 16) {
@@ -103,8 +98,8 @@ static inline void store_turned(const float *sums, __global const float *bias,
       for (int i = 0; i < 16; i++) {
         if (o + i >= outputs) continue;
         const float16 made = r[i] + (HAS_BIAS ? bias[o + i] : 0.0f);
-        MADE_SPACE float *to = out + (o + i) * plane + at;
-        if (at + 16 <= n || ROUNDS_OUT) {
+        __global float *to = out + (o + i) * plane + at;
+        if (at + 16 <= n) {
           vstore16(made, 0, to);
         } else {
           float lanes[16];
@@ -125,13 +120,12 @@ static inline void store_turned(const float *sums, __global const float *bias,
  * from one to the next. */
 __kernel void conv_lanes(__global const float *x, const long x_offset,
                          __global const STORAGE(B_TYPE) * weight, const long weight_offset,
-                         __global const float *bias, const long bias_offset,
-                         __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                         const int channels, const int n_outputs, const int kernel_y,
-                         const int kernel_x, const int tap_row, const int tap_column, const int row,
-                         const int column, const index_t plane, const index_t image,
-                         const int positions, const int out_columns, const int cells_each,
-                         const int block, const int first_image) {
+                         __global const float *bias, const long bias_offset, __global float *out,
+                         const long out_offset, const int channels, const int n_outputs,
+                         const int kernel_y, const int kernel_x, const int tap_row,
+                         const int tap_column, const int row, const int column, const index_t plane,
+                         const index_t image, const int positions, const int out_columns,
+                         const int cells_each, const int block, const int first_image) {
   const int at = (int)get_global_id(0) * cells_each, n = min(cells_each, positions - at),
             first = (int)get_global_id(1) * COLUMNS, outputs = min(COLUMNS, n_outputs - first);
   const index_t z = (index_t)get_global_id(2), output = (first_image + z) * n_outputs + first,
@@ -148,48 +142,7 @@ __kernel void conv_lanes(__global const float *x, const long x_offset,
     to = from, from = made;
   }
   out += out_offset + output * positions + at;
-#if ROUNDS_OUT /* the other room has places for all */
-  MADE_SPACE float *made = rooms[from == rooms[0] + M * COLUMNS];
-  const index_t step = CELLS;
-#else
-  MADE_SPACE float *made = out;
-  const index_t step = positions;
-#endif
-  store_turned(from, bias + bias_offset + first, made, step, outputs, n);
+  store_turned(from, bias + bias_offset + first, out, positions, outputs, n);
   for (int o = 0; o < outputs; o++)
-    FINISH(out + o * (index_t)positions, made + o * step, (output + o) * positions + at, n);
-}
-
-#define SOME 16 /* words of a work-item */
-
-/* Words of x (images, channels, in_rows, in_columns) with the padding around it, of each step-th
- * row and column: (images, rows, words, columns). items: parts of rows. */
-__kernel void conv_lanes_words(__global const STORAGE(X_TYPE) * x, const long x_offset,
-                               __global float *words, const long words_offset, const index_t items,
-                               const int images, const int channels, const int in_rows,
-                               const int in_columns, const int pad_y, const int pad_x,
-                               const int step_y, const int step_x, const int rows,
-                               const int columns) {
-#if PAIRS
-  const index_t item = (index_t)get_global_id(0);
-  if (item >= items) return;
-  const int all = WORDS_OF(channels), parts = (all + SOME - 1) / SOME,
-            from = (int)(item % parts) * SOME, row = (int)(item / parts % rows),
-            y = row * step_y - pad_y, inside = y >= 0 && y < in_rows;
-  const index_t image = item / parts / rows, size = (index_t)in_rows * in_columns;
-  const phase_row r = phase_row_of(-pad_x, step_x, inside ? in_columns : 0, columns);
-  const index_t first =
-      (image * channels + 2 * from) * size + (inside ? y : 0) * in_columns - pad_x;
-  index_t there = images * channels * size - first;
-  words += words_offset + ((image * rows + row) * all + from) * columns;
-  x += x_offset + first;
-  for (int i = from; i < min(from + SOME, all); i++, words += columns, x += 2 * size) {
-    const int has_odd = 2 * i + 1 < channels;
-    for (int k = 0; k < r.begin; k++) words[k] = 0;
-    join_elements(x, x + size, has_odd, step_x, r.begin, r.end, there - (has_odd ? size : 0),
-                  words);
-    there -= 2 * size;
-    for (int k = r.end; k < columns; k++) words[k] = 0;
-  }
-#endif
+    EPILOGUE(out + o * (index_t)positions, (output + o) * positions + at, n);
 }

@@ -1,8 +1,7 @@
 /* Depthwise convolutions with a kernel of SIDE by SIDE and a stride of STRIDE: what those by strips
- * and those with planes in lanes share. X_TYPE and OUT_TYPE are F32 or BF16. */
+ * and those with planes in lanes share. */
 #ifndef DEPTHWISE_H
 #define DEPTHWISE_H
-#include "narrow.h"
 #ifndef SIDE
 #define SIDE 3
 #endif
@@ -18,8 +17,8 @@ typedef struct cells {
 } cells;
 
 /* Cell by cell, taps in the padding left out: infinite weights make no number of zeros there. */
-static inline void make_directly(x_row x, const float *weight, float shift, MADE_SPACE float *out,
-                                 const cells *t) {
+static inline void make_directly(const __global float *x, const float *weight, float shift,
+                                 __global float *out, const cells *t) {
   for (int y = t->first; y < t->first + t->rows; y++)
     for (int column = 0; column < t->columns; column++) {
       float sum = 0;
@@ -27,7 +26,7 @@ static inline void make_directly(x_row x, const float *weight, float shift, MADE
         const int row = y * STRIDE + tap / SIDE - t->top,
                   at = column * STRIDE + tap % SIDE - t->left;
         if (row >= 0 && row < t->in_rows && at >= 0 && at < t->in_columns)
-          sum = fma(weight[tap], LOADF(X_TYPE, x, row * t->in_columns + at), sum);
+          sum = fma(weight[tap], x[row * t->in_columns + at], sum);
       }
       *out++ = sum + shift;
     }

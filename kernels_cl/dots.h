@@ -1,20 +1,14 @@
-/* Rows of a, rounded to 8 bits (base/rounded.h), and their dot products with panels of codes. A
- * group of base/rounded.h is a part of code_panels.h.
+/* Rows of a, rounded to 8 bits (base/rounded.h), and their dot products with panels of codes, on
+ * GPUs. A group of base/rounded.h is a part of code_panels.h.
  *
  * M rows side by side are a tile, of words of 32 bits: for each part WORDS of M, which hold the
  * rounded elements q, the scales (M floats), then for each span M of sums of q: times the scale, as
  * floats, if panels have lows; else times LEAST, as ints. A row that is not finite has scales of
  * NaN and q of 0.
  *
- * DOTS is how products are added; the sums of a span are the same integers:
- *   DOTS_PORTABLE     as floats, which hold them exactly; a word is a q as float
- *   DOTS_AVX512_VNNI  four bytes each of 16 words at once; a word has the q that meet the codes of
- *                     a word of b, in its order. 8 bits: byte j of word i is k = 4 i + j; 4 bits:
- *                     bytes of a word of b hold two codes each, and words 2 v and 2 v + 1 meet the
- *                     low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1
- *   DOTS_AVX_VNNI     the same of 8 words at once
- *   DOTS_BYTES        the same of one word, by multiplications: on GPUs
- *   DOTS_PACKED       the same of one word, by a function of cl_khr_integer_dot_product
+ * A word has four q that meet the codes of a word of b, in its order. 8 bits: byte j of word i is
+ * k = 4 i + j; 4 bits: bytes of a word of b hold two codes each, and words 2 v and 2 v + 1 meet the
+ * low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1.
  *
  * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. GROUPED: product z
  * is a tile of group_tiles (matmul_groups.cl), each with its own matrix of b. */
@@ -26,11 +20,7 @@
 #ifndef GROUPED
 #define GROUPED 0
 #endif
-#if DOTS == DOTS_PORTABLE
-#define WORDS PART
-#else
 #define WORDS (PART / 4)
-#endif
 #define TILE_WORDS ((WORDS + 1 + SPANS) * M)
 
 #ifndef OUT_TYPE

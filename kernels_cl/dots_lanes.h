@@ -1,6 +1,7 @@
-/* Rows in tiles of dots.h by panels of codes, on GPUs: a work-item has a column of each of PANELS
- * panels, so that neighbours read neighbouring words of a panel, and the same of a. Sums are scaled
- * and added as in gemm_dots.cl. */
+/* Rows in tiles of dots.h by panels of codes: a work-item has a column of each of PANELS panels, so
+ * that neighbours read neighbouring words of a panel, and the same of a. Products within a span of
+ * a part are added as integers, which are scaled and added in the order of parts, in f32: neither
+ * what adds the integers nor M or PANELS changes a bit. */
 #include "dots.h"
 #pragma OPENCL FP_CONTRACT OFF
 #define SUMS (PANELS * M)

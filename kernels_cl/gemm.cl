@@ -1,86 +1,17 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on a CPU, for floats
  * up to f32.
  *
- * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS], for AMX in tiles (gemm_tile.h).
- * In gemm, a work-item owns `strip` columns of out and some panels of rows. Per block of DEPTH k it
- * packs its part of b into local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel
- * stays in the first-level cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH
- * floats, one broadcast and two multiply-adds a step. Between blocks the sums wait in `sums` (out
- * itself for f32), or with SUMS_LOCAL in local memory, as (row, column of the strip): rows of out
- * are a page apart. B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are,
- * or made floats in local memory. PAIRS: k counts words of pairs.h, and a b that is not packed has
- * B_ORDER 0. */
+ * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns
+ * `strip` columns of out and some panels of rows. Per block of DEPTH k it packs its part of b into
+ * local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel stays in the first-level
+ * cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH floats, one broadcast and
+ * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32), or with
+ * SUMS_LOCAL in local memory, as (row, column of the strip): rows of out are a page apart.
+ * B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are, or made floats in
+ * local memory. */
 #include "gemm.h"
 
-#ifndef NARROW_OUT
-#define NARROW_OUT 0 /* out is BF16 that the program has as F32: with SUMS_LOCAL */
-#endif
-/* A row of n sums becomes what is at y, number `first` of out, with the node's steps, in a kernel
- * with PANELS_PARAMS. */
-#if NARROW_OUT
-#include "narrow.h"
-#define MOST_STRIP 256
-#define FINISH_SUMS(row, y, first, n, bias)               \
-  do {                                                    \
-    float made[MOST_STRIP];                               \
-    finish_sums(row, n, made, alpha, beta, bias, bias_n); \
-    FINISH(y, made, first, n);                            \
-  } while (0)
-
-static inline void finish_sums(const SUMS_SPACE float *row, int n, float *to, float alpha,
-                               float beta, __global const STORAGE(BIAS_TYPE) * bias,
-                               index_t bias_n) {
-#if HAS_BIAS
-  for (int j = 0; j < n; j++) to[j] = alpha * row[j] + beta * LOADF(BIAS_TYPE, bias, j * bias_n);
-#else
-  for (int j = 0; j < n; j++) to[j] = alpha * row[j];
-#endif
-}
-#else
-#define FINISH_SUMS(row, y, first, n, bias)                            \
-  do {                                                                 \
-    store_row(row, n, true, true, sums, y, alpha, beta, bias, bias_n); \
-    EPILOGUE(y, first, n);                                             \
-  } while (0)
-#endif
-
-#if AMX
-#define PACKED_WORDS(n) AMX_WHOLE(n)
-#define PACKED_AT(k, r) (((k) / AMX_SIDE * ROWS + (r)) * AMX_SIDE + (k) % AMX_SIDE)
-#else
-#define PACKED_WORDS(n) (n)
-#define PACKED_AT(k, r) ((k)*ROWS + (r))
-#endif
-
-#if AMX
-/* Words of a row, of which n elements are there, to tiles whose others of that row become 0. */
-static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k, int words,
-                              index_t n, __global float *to) {
-  int i = 0;
-#if A_ORDER == 1
-  for (; 2 * i + 16 <= n && i + 8 <= words; i += 8)
-    vstore8(WORDS8(A_TYPE, row + 2 * i), 0, to + PACKED_AT(i, 0));
-#endif
-  for (; i < AMX_WHOLE(words); i++)
-    to[PACKED_AT(i, 0)] = i < words ? WORD_AT(A_TYPE, row, i, a_k, n) : 0.0f;
-}
-#elif PAIRS
-/* Words of a row, of which n elements are there, ROWS apart. */
-static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k, int words,
-                              index_t n, __global float *to) {
-  int i = 0;
-#if A_ORDER == 1
-  for (; 2 * i + 16 <= n && i + 8 <= words; i += 8) {
-    float some[8];
-    vstore8(WORDS8(A_TYPE, row + 2 * i), 0, some);
-    for (int j = 0; j < 8; j++) to[(i + j) * ROWS] = some[j];
-  }
-#endif
-  for (; i < words; i++) to[i * ROWS] = WORD_AT(A_TYPE, row, i, a_k, n);
-}
-#endif
-
-#if WIDTH == 16 && A_ORDER == 1 && !PAIRS
+#if WIDTH == 16 && A_ORDER == 1
 /* 16 k of ROWS rows to to[k * ROWS + row]. */
 static inline void pack_16(__global const STORAGE(A_TYPE) * a, index_t a_m, __global float *to) {
   float16 r[ROWS];
@@ -106,14 +37,13 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
                         const index_t m_size, const index_t k_size) {
   const index_t panel = (index_t)get_global_id(0), block = (index_t)get_global_id(1),
                 z = (index_t)get_global_id(2);
-  const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH,
-                words = WORDS_OF(k_size);
-  const int depth = (int)min((index_t)DEPTH, words - k0);
-  packed += packed_offset + (long)z * padded * PACKED_WORDS(words) + (long)k0 * padded +
-            (long)panel * ROWS * PACKED_WORDS(depth);
-  a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * (PAIRS ? 2 : 1) * a_k;
+  const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH;
+  const int depth = (int)min((index_t)DEPTH, k_size - k0);
+  packed +=
+      packed_offset + (long)z * padded * k_size + (long)k0 * padded + (long)panel * ROWS * depth;
+  a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * a_k;
   int from = 0; /* k that are done */
-#if WIDTH == 16 && A_ORDER == 1 && !PAIRS
+#if WIDTH == 16 && A_ORDER == 1
   if ((panel + 1) * ROWS <= m_size)
     for (; from + 16 <= depth; from += 16)
       pack_16(a + panel * ROWS * a_m + from, a_m, packed + from * ROWS);
@@ -122,13 +52,9 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
     const index_t m = panel * ROWS + r;
     __global const STORAGE(A_TYPE) *row = a + min(m, m_size - 1) * a_m;
     if (m >= m_size) {
-      for (int k = from; k < PACKED_WORDS(depth); k++) packed[PACKED_AT(k, r)] = 0;
+      for (int k = from; k < depth; k++) packed[k * ROWS + r] = 0;
     } else {
-#if AMX
-      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r * AMX_SIDE);
-#elif PAIRS
-      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r);
-#elif A_ORDER == 1
+#if A_ORDER == 1
       for (int k = from; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
 #else
       for (int k = from; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k * a_k);
@@ -136,28 +62,6 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
     }
   }
 }
-
-#if PAIRS && B_ORDER == 0 && !B_PACKED
-/* Columns [0, n) of depth words of b, of which `rows` k are there, as pack_b has them. */
-static inline void pack_words_of_b(__global const STORAGE(B_TYPE) * b, index_t b_k, index_t rows,
-                                   int n, int depth, __local float *to) {
-  for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth)
-    for (int k = 0; k < depth; k++) {
-      __global const STORAGE(B_TYPE) *even = b + 2 * k * b_k + n0;
-      __global const STORAGE(B_TYPE) *odd = 2 * k + 1 < rows ? even + b_k : even;
-      const uint high = 2 * k + 1 < rows ? 0xffffu : 0;
-      int j = 0;
-      for (; j + 16 <= COLUMNS && n0 + j + 16 <= n; j += 16)
-        vstore16(join_rows(LOAD16F(B_TYPE, even + j), high ? LOAD16F(B_TYPE, odd + j) : (float16)0),
-                 0, to + k * COLUMNS + j);
-      for (; j < COLUMNS; j++) {
-        const int at = min(j, n - n0 - 1);
-        to[k * COLUMNS + j] = as_float(float_to_bf16(LOADF(B_TYPE, even, at)) |
-                                       (float_to_bf16(LOADF(B_TYPE, odd, at)) & high) << 16);
-      }
-    }
-}
-#endif
 
 #if WIDTH >= 8 && B_ORDER == 1
 /* 16 columns (contiguous in k) by 16 k at b into to[k * COLUMNS + column]. */
@@ -213,8 +117,7 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
 __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n,
                    __local float *memory) {
-  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2),
-                words = WORDS_OF(k_size);
+  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS,
                 first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
@@ -225,27 +128,24 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
 #endif
   a += a_offset + z * a_stride;
 #if B_PACKED
-  b += b_offset + (long)n0 * words;
+  b += b_offset + (long)n0 * k_size;
 #else
   b += b_offset + strided_offset(z, batch_dims, b_batch) + n0 * b_n;
 #endif
   out += out_offset + (long)z * m_size * n_size + n0;
   sums += sums_offset + (long)z * m_size * n_size + n0;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + n0 * bias_n;
-  amx_begin();
-  for (index_t k0 = 0; k0 < words; k0 += DEPTH) {
-    const int depth = (int)min((index_t)DEPTH, words - k0);
-#if PAIRS && !B_PACKED
-    pack_words_of_b(b + 2 * k0 * b_k, b_k, k_size - 2 * k0, width, depth, packed);
-#elif !B_PACKED
+  for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
+    const int depth = (int)min((index_t)DEPTH, k_size - k0);
+#if !B_PACKED
     pack_b(b + k0 * b_k, b_k, b_n, width, depth, packed);
 #elif !IS_F32(B_TYPE)
-    widen_panels(b + (long)k0 * COLUMNS, words, width, depth, packed);
+    widen_panels(b + (long)k0 * COLUMNS, k_size, width, depth, packed);
 #endif
     for (int j0 = 0; j0 < width; j0 += COLUMNS) {
 #if B_PACKED && IS_F32(B_TYPE)
-      __global const float *columns_of_b = b + (long)j0 * words + (long)k0 * COLUMNS;
-      __global const float *next = j0 + COLUMNS < width ? columns_of_b + (long)words * COLUMNS
+      __global const float *columns_of_b = b + (long)j0 * k_size + (long)k0 * COLUMNS;
+      __global const float *next = j0 + COLUMNS < width ? columns_of_b + (long)k_size * COLUMNS
                                                         : b + (long)(k0 + depth) * COLUMNS;
 #else
       __global const float *next = 0;
@@ -255,17 +155,17 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
       add_column(a, columns_of_b, next, first, last, k0, depth, m_size, memory + j0, (int)strip);
 #else
       multiply_column(a, columns_of_b, next, min(COLUMNS, width - j0), first, last, k0, depth,
-                      m_size, n_size, words, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
+                      m_size, n_size, k_size, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
                       bias_m, bias_n);
-      if (k0 + depth == words) EPILOGUE_COLUMNS(out + j0, z, n0 + j0, min(COLUMNS, width - j0));
+      if (k0 + depth == k_size) EPILOGUE_COLUMNS(out + j0, z, n0 + j0, min(COLUMNS, width - j0));
 #endif
     }
   }
-  amx_end();
 #if SUMS_LOCAL
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) {
-    FINISH_SUMS(memory + (m - first * ROWS) * strip, out + m * n_size,
-                (z * m_size + m) * n_size + n0, width, bias + m * bias_m);
+    store_row(memory + (m - first * ROWS) * strip, width, true, true, sums, out + m * n_size, alpha,
+              beta, bias + m * bias_m, bias_n);
+    EPILOGUE(out + m * n_size, (z * m_size + m) * n_size + n0, width);
   }
 #endif
 }

@@ -95,24 +95,8 @@ static inline void add_column(__global const float *a, B_SPACE const float *b,
                               __global const float *next, index_t first, index_t last, index_t k0,
                               int depth, index_t m_size, __local float *sums, int strip) {
   a += (long)k0 * ((m_size + ROWS - 1) / ROWS * ROWS);
-#if AMX
-  const int each = ROWS * AMX_WHOLE(depth), twos = (int)(last - first + 1) / 2,
-            lines = next ? (COLUMNS + twos - 1) / twos : 0;
-  for (index_t panel = first; panel < last; panel += 2, sums += 2 * ROWS * strip) {
-    const tiles t = {.a = a + (long)panel * each,
-                     .a_panel = each,
-                     .panels = min(2, (int)(last - panel)),
-                     .b_row = COLUMNS,
-                     .lines = lines,
-                     .b = b,
-                     .next = next};
-    multiply_tiles(&t, depth, sums, strip, k0 == 0);
-    next += lines * (depth / AMX_SIDE) * LINE;
-  }
-#else
   const int step = next_step(next, first, last);
   for (index_t panel = first; panel < last; panel++, sums += ROWS * strip, next += step * depth)
     multiply_panels(a + (long)panel * ROWS * depth, b, depth, k0 == 0, sums, strip, next, step);
-#endif
 }
 #endif

@@ -1,4 +1,4 @@
-/* Rows of a in tiles of dots.h. A work-item writes `each` parts of one. */
+/* Rows of a in tiles of dots.h. A work-item writes a part of one. */
 #include "dots.h"
 #ifndef A_TYPE
 #define A_TYPE F32
@@ -21,16 +21,11 @@ static inline int sum_of(int16 x) {
 
 /* x / y of normal numbers, as long as it is one: rounded once, as a GPU's own division need not be.
  */
-#if ON_CPU
-#define QUOTIENT(x, y) ((x) / (y))
-#else
-#define QUOTIENT(x, y) quotient(as_uint(x), as_uint(y))
 static inline float quotient(uint x, uint y) {
   const ulong a = (ulong)(x & 0x7fffffu | 0x800000u) << 26, b = y & 0x7fffffu | 0x800000u,
               q = a / b;
   return ldexp((float)((uint)q << 1 | (q * b != a)), (int)(x >> 23) - (int)(y >> 23) - 27);
 }
-#endif
 
 static inline int span_sum(int sum, float scale) {
   return HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
@@ -38,11 +33,6 @@ static inline int span_sum(int sum, float scale) {
 
 /* 16 q as words of a tile. */
 static inline void store_words(int16 q, __global int *to) {
-#if DOTS == DOTS_PORTABLE
-  float x[16];
-  vstore16(convert_float16(q), 0, x);
-  for (int i = 0; i < 16; i++) to[i * M] = as_int(x[i]);
-#else
   const char16 x = convert_char16(q);
 #if CODE_BITS == 8
   const int4 words = as_int4(x);
@@ -53,14 +43,14 @@ static inline void store_words(int16 q, __global int *to) {
   to[M] = words.y;
   to[2 * M] = words.z;
   to[3 * M] = words.w;
-#endif
 }
 
 /* x: a part of a row; to: its first word. As base/rounded.c. */
 static inline void store_part(float16 x0, float16 x1, __global int *to) {
   const int16 size0 = as_int16(x0) & 0x7fffffff, size1 = as_int16(x1) & 0x7fffffff;
   const int largest = largest_of(max(size0, size1)), infinity = 0x7f800000;
-  float scale = QUOTIENT(as_float(largest), 127.0f), inverse = QUOTIENT(127.0f, as_float(largest));
+  const uint limit = as_uint(127.0f);
+  float scale = quotient((uint)largest, limit), inverse = quotient(limit, (uint)largest);
   if (scale < 0x1p-126f) scale = inverse = 0;
   int16 q0 = 0, q1 = 0;
   if (largest < infinity) {
@@ -84,9 +74,9 @@ __kernel void gemm_dots_pack(__global const STORAGE(A_TYPE) * a, const long a_of
                              const index8 a_batch, const index_t a_m, const index_t a_k,
                              __global int *packed, const long packed_offset,
                              const index8 batch_dims, const index_t m_size, const index_t k_size,
-                             const index_t parts, const index_t each,
-                             const __global long *row_tiles, const long row_tiles_offset) {
-  const index_t tile = (index_t)get_global_id(0), first = (index_t)get_global_id(1) * each,
+                             const index_t parts, const __global long *row_tiles,
+                             const long row_tiles_offset) {
+  const index_t tile = (index_t)get_global_id(0), part = (index_t)get_global_id(1),
                 z = (index_t)get_global_id(2), n_tiles = (m_size + M - 1) / M;
 #if GROUPED
   const __global long *of_rows = row_tiles + row_tiles_offset + 3 * (long)z;
@@ -97,21 +87,21 @@ __kernel void gemm_dots_pack(__global const STORAGE(A_TYPE) * a, const long a_of
   a += a_offset + strided_offset(z, batch_dims, a_batch);
 #endif
   packed += packed_offset + ((long)z * n_tiles + tile) * parts * TILE_WORDS;
-  for (index_t part = first; part < min(first + each, parts); part++)
-    for (int m = 0; m < M; m++) {
-      const index_t row = tile * M + m, k = part * PART;
-      const int n = row < rows ? (int)min((index_t)PART, k_size - k) : 0;
-      float16 x0, x1;
-      if (A_ORDER && n == PART) {
-        x0 = LOAD16F(A_TYPE, a + row * a_m + k);
-        x1 = LOAD16F(A_TYPE, a + row * a_m + k + 16);
-      } else {
-        float x[PART];
-        for (int i = 0; i < n; i++) x[i] = LOADF(A_TYPE, a, row * a_m + (k + i) * a_k);
-        for (int i = n; i < PART; i++) x[i] = 0;
-        x0 = vload16(0, x);
-        x1 = vload16(1, x);
-      }
-      store_part(x0, x1, packed + (long)part * TILE_WORDS + m);
+  if (part >= parts) return;
+  for (int m = 0; m < M; m++) {
+    const index_t row = tile * M + m, k = part * PART;
+    const int n = row < rows ? (int)min((index_t)PART, k_size - k) : 0;
+    float16 x0, x1;
+    if (A_ORDER && n == PART) {
+      x0 = LOAD16F(A_TYPE, a + row * a_m + k);
+      x1 = LOAD16F(A_TYPE, a + row * a_m + k + 16);
+    } else {
+      float x[PART];
+      for (int i = 0; i < n; i++) x[i] = LOADF(A_TYPE, a, row * a_m + (k + i) * a_k);
+      for (int i = n; i < PART; i++) x[i] = 0;
+      x0 = vload16(0, x);
+      x1 = vload16(1, x);
     }
+    store_part(x0, x1, packed + (long)part * TILE_WORDS + m);
+  }
 }

@@ -3,7 +3,6 @@
  * panels of columns, whose sums (each, rows, COLUMNS) wait in local memory, `depth` k at a time, M
  * rows and P panels at once. Behind the sums are those k of a as floats, unless a is f32. */
 #include "common.h"
-#include "pairs.h"
 #ifndef A_TYPE
 #define A_TYPE F32
 #define B_TYPE F32
@@ -32,8 +31,7 @@
 #define vstorew PASTE(vstore, WIDTH)
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 
-#define A_IN_PLACE (IS_F32(A_TYPE) && !PAIRS)
-#if A_IN_PLACE
+#if IS_F32(A_TYPE)
 typedef __global const float *a_pointer;
 #if A_ORDER == 1
 #define A_STEP 1
@@ -68,8 +66,8 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
 #pragma unroll
         for (int m = 0; m < M; m++) {
           const floatw v = row[m][k * A_STEP];
-          c[(p * M + m) * 2] = ADD_PRODUCT(c[(p * M + m) * 2], v, x);
-          c[(p * M + m) * 2 + 1] = ADD_PRODUCT(c[(p * M + m) * 2 + 1], v, y);
+          c[(p * M + m) * 2] = fma(v, x, c[(p * M + m) * 2]);
+          c[(p * M + m) * 2 + 1] = fma(v, y, c[(p * M + m) * 2 + 1]);
         }
       }
       b += COLUMNS;
@@ -84,22 +82,6 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
   }
 }
 
-#if PAIRS
-/* `words` of each row of a, of which n elements are there, to (rows, depth). */
-static inline void copy_words(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k,
-                              int rows, index_t words, index_t n, index_t depth,
-                              __local float *to) {
-  for (int m = 0; m < rows; m++, to += depth) {
-    __global const STORAGE(A_TYPE) *row = a + m * a_m;
-    index_t i = 0;
-#if A_ORDER == 1
-    for (; 2 * i + 16 <= n && i + 8 <= words; i += 8)
-      vstore8(WORDS8(A_TYPE, row + 2 * i), 0, to + i);
-#endif
-    for (; i < words; i++) to[i] = WORD_AT(A_TYPE, row, i, a_k, n);
-  }
-}
-#else
 /* n of each row of a to (rows, depth). */
 static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k, int rows,
                              index_t n, index_t depth, __local float *to) {
@@ -112,8 +94,6 @@ static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, in
 #endif
   }
 }
-
-#endif
 
 /* What a row of a panel's sums is with its bias; 16 at a time where a panel has those and they are
  * neighbours. */
@@ -152,36 +132,32 @@ __kernel void gemm_panels(__global const STORAGE(A_TYPE) * a, const long a_offse
                           const index_t depth, const float alpha, const float beta,
                           __local float *scratch) {
   const index_t z = (index_t)get_global_id(1), panels = (n_size + COLUMNS - 1) / COLUMNS,
-                first = (index_t)get_global_id(0) * each, words = WORDS_OF(k_size);
+                first = (index_t)get_global_id(0) * each;
   const int count = (int)min((index_t)each, panels - first), rows = (int)m_size;
   a += a_offset + strided_offset(z, batch_dims, a_batch);
-  b += b_offset + (long)first * COLUMNS * words;
+  b += b_offset + (long)first * COLUMNS * k_size;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
   out += out_offset + (long)z * m_size * n_size;
   for (int i = 0; i < each * padded * COLUMNS; i++) scratch[i] = 0;
-  for (index_t k0 = 0; k0 < words; k0 += depth) {
-    const index_t n = min(depth, words - k0);
-#if A_IN_PLACE
+  for (index_t k0 = 0; k0 < k_size; k0 += depth) {
+    const index_t n = min(depth, k_size - k0);
+#if IS_F32(A_TYPE)
     a_pointer from = a + k0 * a_k;
     const index_t step = a_m;
 #else
     __local float *from = scratch + each * padded * COLUMNS;
     const index_t step = depth;
-#if PAIRS
-    copy_words(a + 2 * k0 * a_k, a_m, a_k, rows, n, k_size - 2 * k0, depth, from);
-#else
     copy_rows(a + k0 * a_k, a_m, a_k, rows, n, depth, from);
 #endif
-#endif
 #if HAS_BIAS /* which is far away for each row */
-    for (int m = 0; m < rows && k0 + depth >= words; m++)
+    for (int m = 0; m < rows && k0 + depth >= k_size; m++)
       for (int j = 0; j < count * COLUMNS; j += 16)
         ASK_FOR(bias + m * bias_m + min(first * COLUMNS + j, n_size - 1) * bias_n);
 #endif
     for (int p = 0; p < count; p += P)
       for (int m = 0; m < rows; m += M)
         multiply_rows(from + m * step, step, a_k, rows - 1 - m,
-                      b + ((long)p * words + k0) * COLUMNS, (long)words * COLUMNS, n,
+                      b + ((long)p * k_size + k0) * COLUMNS, (long)k_size * COLUMNS, n,
                       scratch + (p * padded + m) * COLUMNS, padded * COLUMNS);
   }
   for (int m = 0; m < rows; m++) {

@@ -1,7 +1,5 @@
 /* Panels of matrices on CPUs: [panel of ROWS rows of a][k][ROWS], [panel of COLUMNS columns of
- * b][k][COLUMNS], and the tile of sums that two of them make. With AMX a panel of a is of tiles
- * instead: [16 k][ROWS][16]. */
-#include "pairs.h"
+ * b][k][COLUMNS], and the tile of sums that two of them make. */
 #include "transpose.h"
 #ifndef B_TYPE
 #define B_TYPE F32
@@ -12,23 +10,14 @@
 #ifndef B_PACKED
 #define B_PACKED 0
 #endif
-#ifndef AMX
-#define AMX 0 /* without tiles: amx.h */
-#endif
-#if AMX
-#define ROWS 16 /* of a tile */
-#elif WIDTH == 8
+#if WIDTH == 8
 #define ROWS 6 /* 12 of 16 registers */
 #else
 #define ROWS 8 /* 16 of 32 registers */
 #endif
 #define COLUMNS (2 * WIDTH)
-#if PAIRS
-#define DEPTH 256 /* k of a block of the panels of a */
-#else
 #define DEPTH 128 /* its panel of b and the one behind it fit the first-level cache */
-#endif
-#define CHAIN 64 /* additions in a row before their sum is added to the total */
+#define CHAIN 64  /* additions in a row before their sum is added to the total */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
@@ -42,7 +31,6 @@
 #ifndef SUMS_SPACE
 #define SUMS_SPACE __private /* where tiles of sums are */
 #endif
-#include "amx.h"
 
 #if WIDTH >= 8
 /* r[i]: 16 neighbours in k of column i; to to[k * COLUMNS + column]. */
@@ -69,8 +57,8 @@ static inline void multiply_panels(__global const float *a, B_SPACE const float 
       if (next_step) ASK_FOR(next);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
-        c0[r] = ADD_PRODUCT(c0[r], (floatw)a[r], x);
-        c1[r] = ADD_PRODUCT(c1[r], (floatw)a[r], y);
+        c0[r] = fma((floatw)a[r], x, c0[r]);
+        c1[r] = fma((floatw)a[r], y, c1[r]);
       }
       a += ROWS;
       b += COLUMNS;

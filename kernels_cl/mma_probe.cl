@@ -1,5 +1,6 @@
 /* Whether the driver's compiler takes the instruction of mma.h, and the device does what it says:
- * sums of products of small integers, which are exact (backend/opencl/assembly.c has the same). */
+ * sums of products of small integers, which are exact (backend/opencl/instructions.c has the same).
+ */
 #include "mma.h"
 
 /* Small signed integers in the lowest bytes of a word. */

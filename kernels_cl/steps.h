@@ -207,29 +207,6 @@ static inline double step_silu_f64(double a) { return a / (1 + exp(-a)); }
 static inline double step_sigmoid_f64(double a) { return 1 / (1 + exp(-a)); }
 #endif
 
-/* GELU within 2^-14 of itself, below -6 within 2^-29 of a: for results that are kept as BF16. a P,
- * P the share of a normal distribution below a: of log2(P / (1 - P)), which is odd, a polynomial
- * fitted from -6 to 6, and 2^f by one of f. Minus infinity stays, where 0 times it is NaN. */
-static inline float step_gelu_near_f32(float a) {
-  const float above = a > -6 ? a : -6, x = above < 6 ? above : 6, square = x * x;
-  float y = 8.137908207549172e-13f;
-  y = fma(y, square, -1.4493474476129364e-10f);
-  y = fma(y, square, 1.0987093901348999e-08f);
-  y = fma(y, square, -4.596826101987972e-07f);
-  y = fma(y, square, 1.1329551853123121e-05f);
-  y = fma(y, square, -0.0001491960574639961f);
-  y = fma(y, square, -0.00017391044821124524f);
-  y = fma(y, square, 0.10504738986492157f);
-  y = fma(y, square, 2.302058696746826f);
-  const float power = -x * y, shifted = power + 0x1.8p23f, f = power - (shifted - 0x1.8p23f);
-  float two = 0.009582855738699436f;
-  two = fma(two, f, 0.055906426161527634f);
-  two = fma(two, f, 0.24024099111557007f);
-  two = fma(two, f, 0.6931241750717163f);
-  two = fma(two, f, 1.0f);
-  return a / (1 + as_float(as_uint(two) + (as_uint(shifted) << 23)));
-}
-
 /* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below
  * 1 a + a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
  * Chebyshev points of [0, 1] and [1, 4]. */

@@ -1,5 +1,5 @@
 /* Sums over sub-groups where SUBGROUPS is 1: the extension is there and was found right
- * (backend/opencl/assembly.c). */
+ * (backend/opencl/instructions.c). */
 #ifndef SUBGROUPS
 #define SUBGROUPS 0
 #endif

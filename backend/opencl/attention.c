@@ -2,8 +2,7 @@
  * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
  * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
  * token by token where there are few for each sequence, else those that stand together and are of
- * one. Where AMX multiplies, words of keys and values are packed before, for all queries; on CPUs
- * floats of many keys whose rows lie apart are copied before. */
+ * one. On CPUs floats of many keys whose rows lie apart are copied before. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
@@ -23,7 +22,6 @@ typedef struct attention {
   bool by_token;   /* work-items, or groups, have rows of one token each */
   bool one_token;  /* a kernel stores the one new row, too */
   bool one_block;  /* keys and values are copied to where each head's follow each other */
-  amx_kind amx;    /* of attention_tiles.cl, where it may round to BF16 */
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
@@ -58,8 +56,8 @@ static tuning_key attention_key(const cl_recorder *s, const attention *a) {
 }
 
 /* A work-item for some rows of one head, or one for a block of them; groups of work-items for few
- * rows, and for blocks; a work-item for a block, by AMX. */
-enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64, TILES };
+ * rows, and for blocks. */
+enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64 };
 static const struct shape_variant {
   const char *name;
   int rows; /* of a group's block */
@@ -68,8 +66,7 @@ static const struct shape_variant {
                       [TEAM] = {"team", 0},
                       [GROUPS_16] = {"groups 16", 16},
                       [GROUPS_32] = {"groups 32", 32},
-                      [GROUPS_64] = {"groups 64", 64},
-                      [TILES] = {"tiles", 0}};
+                      [GROUPS_64] = {"groups 64", 64}};
 
 /* Local memory of attention_groups and attention_team: queries, keys or values, weights, and what
  * rows share. */
@@ -80,36 +77,6 @@ static bool fits_group(const attention *a, const device_traits *t, int rows) {
                          : FEW_ROWS * (q_max + TEAM_KEYS * (SIDE + 2) + SIDE + 1);
   bool is_wide = a->f.q->t.type == DTYPE_F64;
   return (uint64_t)(columns * (is_wide ? 8 : 4) + keys * 8) <= t->local_memory;
-}
-
-/* As in kernels_cl/attention_tiles.cl. */
-enum { TILE_ROWS = 32, TILE_STEP = 32, TILE_SIDE = 16 };
-
-/* What is packed of all heads of k. */
-static int64_t count_packed(const attention *a) {
-  const attention_form *f = &a->f;
-  const int64_t steps = ceil_div(f->n_keys, TILE_STEP),
-                key_floats = ceil_div(f->head_dim, TILE_STEP) * TILE_SIDE * TILE_STEP,
-                value_floats = ceil_div(f->v_dim, TILE_SIDE) * TILE_SIDE * TILE_SIDE;
-  return f->n_batch * f->n_kv *
-         (steps * (key_floats + value_floats) + ceil_div(steps, TILE_SIDE) * TILE_SIDE);
-}
-
-/* Whether there may be tiles: not of few rows, nor where what is packed takes much memory. */
-static bool may_tile(const cl_recorder *s, const attention *a) {
-  enum { MOST_FLOATS = 16 << 20 };
-  const attention_form *f = &a->f;
-  return recorder_is_fast(s) && recorder_traits(s)->is_cpu && !a->cache &&
-         f->q->t.type != DTYPE_F64 && f->share * f->n_queries >= TILE_SIDE &&
-         min_i64(min_i64(f->head_dim, f->v_dim), f->n_keys) > 0 && count_packed(a) <= MOST_FLOATS;
-}
-
-static clave_status find_tiles(const cl_recorder *s, attention *a) {
-  bool pairs;
-  a->amx = AMX_NONE;
-  if (!may_tile(s, a)) return NULL;
-  TRY(recorder_has_pairs(s, &pairs));
-  return pairs ? recorder_amx(s, &a->amx) : NULL;
 }
 
 /* Sums of a work-item of attention_groups, which have to stay in its registers. */
@@ -129,13 +96,11 @@ static bool takes_shape(const void *ctx, int i) {
   if (i == BLOCK) return true;
   if (max_i64(c->a->f.head_dim, c->a->f.v_dim) > LARGEST_CLASS) return false;
   if (i == ROW) return c->t->is_cpu;
-  if (i == TILES) return c->a->amx != AMX_NONE;
   return !c->t->is_cpu && fits_registers(c->a, rows) && fits_group(c->a, c->t, rows);
 }
 
 static int shape_by_rule(const shape_choice *c, bool is_few) {
   const int64_t rows = c->a->f.share * c->a->f.n_queries;
-  if (!is_few && takes_shape(c, TILES)) return TILES;
   const int wanted[] = {c->t->is_cpu ? ROW : TEAM, GROUPS_32, GROUPS_16};
   for (size_t i = is_few ? 0 : rows > 16 ? 1 : 2; i < sizeof wanted / sizeof *wanted; i++)
     if (takes_shape(c, wanted[i])) return wanted[i];
@@ -167,7 +132,7 @@ static bool takes_splits(const void *ctx, int i) {
 }
 
 /* Whether groups of work-items make what single ones do elsewhere. */
-static bool by_groups(const attention *a) { return a->shape >= TEAM && a->shape != TILES; }
+static bool by_groups(const attention *a) { return a->shape >= TEAM; }
 /* Whether there are few rows, of one token's heads. */
 static bool by_row(const attention *a) { return a->shape == ROW || a->shape == TEAM; }
 
@@ -207,9 +172,8 @@ static bool copies_keys(const cl_recorder *s, const attention *a) {
          tensor_numel(&f->k->t) + tensor_numel(&f->v->t) <= MOST_FLOATS;
 }
 
-static clave_status choose_shape(cl_recorder *s, attention *a) {
+static void choose_shape(cl_recorder *s, attention *a) {
   const attention_form *f = &a->f;
-  TRY(find_tiles(s, a));
   a->width = recorder_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = f->share * f->n_queries;
   int few = rows_class(f->share);
@@ -219,16 +183,12 @@ static clave_status choose_shape(cl_recorder *s, attention *a) {
   a->by_token = by_row(a) && a->pages;
   const int block =
       a->width > 1 && recorder_traits(s)->vector_width == 16 && rows > a->width ? 2 : 1;
-  a->rows = by_row(a)           ? few
-            : by_groups(a)      ? shape_variants[a->shape].rows
-            : a->shape == TILES ? TILE_ROWS
-                                : block * a->width;
+  a->rows = by_row(a) ? few : by_groups(a) ? shape_variants[a->shape].rows : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
   a->one_block = copies_keys(s, a);
   a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
-  return NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -247,7 +207,6 @@ static int64_t page_shift(const attention_paged_form *p) {
 
 /* Elements of scratch memory that hold keys and values. */
 static int64_t count_copied(const attention *a) {
-  if (a->shape == TILES) return count_packed(a);
   return a->one_block ? tensor_numel(&a->f.k->t) + tensor_numel(&a->f.v->t) : 0;
 }
 
@@ -320,13 +279,8 @@ static void define_attention(launch *l, const attention *a) {
   dtype mask_type = f->mask ? f->mask->t.type : DTYPE_BOOL;
   launch_types(l, a);
   launch_dtype(l, "MASK_TYPE", mask_type);
-  if (a->shape == TILES) {
-    launch_pairs(l, true);
-    launch_define(l, "AMX", (int)a->amx);
-  } else {
-    launch_define(l, "W", a->width);
-    launch_define(l, by_groups(a) && a->shape != TEAM ? "QUERIES" : "ROWS", a->rows);
-  }
+  launch_define(l, "W", a->width);
+  launch_define(l, by_groups(a) && a->shape != TEAM ? "QUERIES" : "ROWS", a->rows);
   launch_define(l, "BY_TOKEN", a->by_token);
   launch_define(l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(l, "CAUSAL", f->causal);
@@ -365,8 +319,6 @@ static void take_arguments(launch *l, const attention *a) {
     launch_args(l, &(attention_row_args){.attention = all});
   else if (a->shape == TEAM)
     launch_args(l, &(attention_team_args){.attention = all});
-  else if (a->shape == TILES)
-    launch_args(l, &(attention_tiles_args){.attention = all, .packed = scratch_arg(0)});
   else
     launch_args(l, &(attention_groups_args){.attention = all});
 }
@@ -408,19 +360,6 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const attention 
   return launch_loops(&l, rows * n_chunks, 1, chunk * a->n_splits * 8);
 }
 
-static clave_status pack_tiles(cl_recorder *s, const node *n, const attention *a) {
-  const size_t heads = (size_t)(a->f.n_batch * a->f.n_kv),
-               global[2] = {(size_t)ceil_div(a->f.n_keys, TILE_STEP), heads}, local[2] = {1, 1};
-  launch l;
-  recorder_rounds(s, ROUNDS_TO_BF16);
-  TRY(recorder_scratch(s, (size_t)count_packed(a) * sizeof(float)));
-  launch_begin(&l, s, n);
-  define_attention(&l, a);
-  launch_args(&l,
-              &(attention_tiles_pack_args){.attention = arguments_of(a), .packed = scratch_arg(0)});
-  return launch_run(&l, 2, global, local);
-}
-
 static clave_status copy_keys(cl_recorder *s, const node *n, const attention *a) {
   TRY(recorder_scratch(s, (size_t)count_copied(a) * sizeof(float)));
   TRY(opencl_copy_lines(s, n, a->f.k, scratch_arg(0)));
@@ -428,7 +367,6 @@ static clave_status copy_keys(cl_recorder *s, const node *n, const attention *a)
 }
 
 static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
-  if (a->shape == TILES) TRY(pack_tiles(s, n, a));
   if (a->one_block) TRY(copy_keys(s, n, a));
   if (a->n_splits == 1) return launch_attention(s, n, a);
   size_t bytes = (size_t)(count_queries(a) * a->n_splits * (a->f.v_dim + 2)) * sizeof(double);
@@ -440,7 +378,7 @@ static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
 clave_status opencl_attention(cl_recorder *s, const node *n) {
   attention a = {0};
   describe_attention(n, &a.f);
-  TRY(choose_shape(s, &a));
+  choose_shape(s, &a);
   return attend(s, n, &a);
 }
 
@@ -505,7 +443,7 @@ static clave_status attend_piece(cl_recorder *s, const node *n, const attention_
   a.f.q = &q;
   a.f.out = &out;
   a.f.n_queries = count;
-  TRY(choose_shape(s, &a));
+  choose_shape(s, &a);
   if (!a.one_token) TRY(launch_store(s, n, &a));
   return attend(s, n, &a);
 }
@@ -526,7 +464,7 @@ clave_status opencl_attention_paged(cl_recorder *s, const node *n) {
   describe_attention_paged(n, &f);
   attention a = {.f = f.cached.attention, .cache = &f.cached, .pages = &f};
   bool has_rows = f.n_pages > 0 && a.f.n_keys > 0;
-  TRY(choose_shape(s, &a));
+  choose_shape(s, &a);
   if (!a.one_token || !has_rows) TRY(launch_store(s, n, &a));
   return has_rows ? attend(s, n, &a) : NULL;
 }

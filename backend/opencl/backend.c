@@ -8,7 +8,6 @@
 #include "backend/opencl/binaries.h"
 #include "backend/opencl/cache.h"
 #include "backend/opencl/gemm.h"
-#include "backend/opencl/narrow.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "ops/custom.h"
@@ -95,7 +94,6 @@ static const backend_vtable opencl_vtable = {
     .begin = opencl_begin,
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
-    .takes_narrow = opencl_takes_narrow,
     .cache_destroy = opencl_cache_destroy,
     .request = opencl_request,
     .build_all = opencl_build_all,
@@ -116,7 +114,8 @@ static const backend_vtable opencl_vtable = {
     .times = opencl_times,
 };
 
-void append_cpu_flags(text *t) {
+/* The "flags" line of the first CPU, or nothing. */
+static void append_cpu_flags(text *t) {
   FILE *f = fopen("/proc/cpuinfo", "r");
   if (!f) return;
   char line[4096];
@@ -160,7 +159,7 @@ static clave_status create_context(cl_device *d) {
   return opencl_status(code, "clCreateContext");
 }
 
-enum { FORMS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { FORMS_VERSION = 5 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
 static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
@@ -170,7 +169,7 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   d->large_grid = quirk_large_grid(d->base.info.platform);
   TRY(o && o->context ? adopt_context(d, o) : create_context(d));
   TRY(find_platform_key(d));
-  TRY(assembly_choose(d));
+  TRY(instructions_choose(d));
   if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))
     TRY(builders_create(&d->builders));
   if (!o) return NULL;

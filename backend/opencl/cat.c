@@ -21,10 +21,7 @@ clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
   launch l;
   launch_begin(&l, s, n);
-  const bool converts = x->t.is_narrow != out->t.is_narrow;
-  launch_dtype(&l, "TYPE", converts ? x->t.type : moved_type(x->t.type));
-  launch_dtype(&l, "OUT_TYPE", converts ? out->t.type : moved_type(out->t.type));
-  launch_define(&l, "CONVERTS", converts);
+  launch_dtype(&l, "TYPE", moved_type(x->t.type));
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "DENSE", x_step == 1 && out_step == 1);
   launch_args(&l, &(cat_part_args){.x = buffer_arg(x),

@@ -6,9 +6,7 @@
 
 bool conv_lanes_usable(cl_recorder *s, const conv_form *f);
 /* Whether that is faster than direct sums and products: of strides, windows and small images. */
-bool conv_lanes_suit(const conv_form *f, bool pairs);
-/* Whether it may be of pairs of BF16, which is faster. */
-clave_status conv_lanes_takes_pairs(cl_recorder *s, const conv_form *f, bool *out) STATUS_CHECK;
-clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *f, bool pairs) STATUS_CHECK;
+bool conv_lanes_suit(const conv_form *f);
+clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *f) STATUS_CHECK;
 
 #endif

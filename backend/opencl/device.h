@@ -71,15 +71,10 @@ clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 /* Whether `word` is among words, which spaces separate. */
 bool has_word(const char *words, const char *word);
 
-/* ---------------------------------------------------------------- backend.c */
-
-/* The "flags" line of the first CPU, "flags : ... fpu vme ...\n"; nothing where there is none. */
-void append_cpu_flags(text *t);
-
-/* ---------------------------------------------------------------- assembly.c */
+/* ---------------------------------------------------------------- instructions.c */
 
 /* Which instructions kernels may use, by CLAVE_ASM. */
-clave_status assembly_choose(cl_device *d) STATUS_CHECK;
+clave_status instructions_choose(cl_device *device) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- quirks.c */
 
@@ -110,8 +105,6 @@ const char *quirk_files_variable(void);
 /* Whether constants are read faster as images, and local memory is as slow as any other. */
 bool quirk_images(const char *platform);
 bool quirk_local(const char *platform, const char *device);
-/* Whether a device is this machine's CPU and its kernels may hold inline assembly. */
-bool quirk_assembly(const char *platform, const char *device);
 /* Whether a map must wait before what it mapped is unmapped. */
 bool quirk_blocking_maps(const char *platform);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
@@ -150,8 +143,12 @@ typedef struct kernel_program
 
 typedef struct builders builders; /* builders.c */
 
-/* An instruction that kernels use: none, or held back or wrong; not tried yet; right. */
-typedef enum asm_state { ASM_UNUSED, ASM_UNTRIED, ASM_RIGHT } asm_state;
+/* An instruction that kernels may use: absent, held back or wrong; not tried yet; right. */
+typedef enum instruction_state {
+  INSTRUCTION_UNUSED,
+  INSTRUCTION_UNTRIED,
+  INSTRUCTION_RIGHT
+} instruction_state;
 
 struct cl_device {
   backend base;
@@ -173,14 +170,14 @@ struct cl_device {
   size_t cap_programs;
   const void *binaries; /* borrowed: binaries.c's; NULL: there are none for this device */
   size_t binaries_size;
-  bool cache_noted;       /* an unwritable cache is mentioned once */
-  int index;              /* N of opencl:N */
-  char forms[32];         /* base.info's */
-  builders *builders;     /* owned; NULL: the driver builds well in this process */
-  void *blas;             /* gemm_clblast.c's */
-  proof_set blas_proven;  /* CLBlast's launches, compared in this process. Under `lock` */
-  bool blas_refused;      /* CLBlast failed: our own kernels run instead. Atomic */
-  asm_state assembly[12]; /* instructions of assembly.c's table. Under `lock` */
+  bool cache_noted;      /* an unwritable cache is mentioned once */
+  int index;             /* N of opencl:N */
+  char forms[32];        /* base.info's */
+  builders *builders;    /* owned; NULL: the driver builds well in this process */
+  void *blas;            /* gemm_clblast.c's */
+  proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
+  bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
+  instruction_state instructions[4]; /* of the table in instructions.c. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a

@@ -182,7 +182,6 @@ static clave_status launch_steps(cl_recorder *s, const node *n, elementwise_kern
   launch_define(&l, "POINTS", (int)p->how);
   launch_define(&l, "INNER", steps_inner_code(&p->s));
   launch_define(&l, "TILES", turned_code(p));
-  launch_define(&l, "NARROW", steps_narrow_code(&p->s));
   push_arguments(&l, p);
   int64_t total = p->s.f.n;
   if (p->how == LOOPS) return launch_groups(&l, ceil_div(total, p->each), 1);

@@ -11,12 +11,9 @@
 #include "backend/opencl/families.h"
 #include "backend/opencl/steps.h"
 
-/*
- * Where out is of floats that are kept as BF16 (tensor.is_narrow), it says ROUND_RESULT(y, from,
- * first, n): the steps run on the floats from `from` on, and are rounded once. Where the steps make
- * another dtype of the op's result, a kernel that has it in private memory says STORE_RESULT(y,
- * from, first, n) instead: of n neighbours from `from` on the steps make those of out from y on.
- * Other ops' launches write the result to scratch memory, which the steps read.
+/* Where the steps make another dtype of the op's result, a kernel that has it in private memory
+ * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
+ * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
  */
 
 struct epilogue_part {
@@ -32,22 +29,17 @@ static void write_list(text *t, const arg_info *args, int n, bool types) {
 }
 
 static void write_function(const steps_text *p, text *t, const arg_info *args, int n) {
-  const bool rounds = steps_precede_store(p), has_from = rounds || steps_change_dtype(p);
+  const bool has_from = steps_change_dtype(p);
   steps_include(p, t);
-  if (rounds) text_printf(t, "#include \"narrow.h\"\n");
   text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
               dtype_name(p->f.out->t.type));
-  if (has_from)
-    text_printf(t, "const STORAGE(%s) *from, ",
-                dtype_name(rounds ? DTYPE_F32 : p->f.result.t.type));
+  if (has_from) text_printf(t, "const STORAGE(%s) *from, ", dtype_name(p->f.result.t.type));
   text_printf(t, "index_t first, index_t n");
   write_list(t, args, n, true);
   text_printf(t, ") {\n");
   steps_write_lines(p, t, 1);
   text_printf(t, "}\n#define %s run_epilogue(y, %sfirst, n",
-              rounds     ? "ROUND_RESULT(y, from, first, n)"
-              : has_from ? "STORE_RESULT(y, from, first, n)"
-                         : "EPILOGUE(y, first, n)",
+              has_from ? "STORE_RESULT(y, from, first, n)" : "EPILOGUE(y, first, n)",
               has_from ? "from, " : "");
   write_list(t, args, n, false);
   text_printf(t, ")\n");
@@ -84,7 +76,6 @@ static void join(launch *l, epilogue_part *e) {
   l->generate_ctx = e;
   launch_define(l, "EPILOGUE_RANK", e->s.rank);
   launch_define(l, "EPILOGUE_INNER", steps_inner_code(&e->s));
-  launch_define(l, "EPILOGUE_NARROW", steps_narrow_code(&e->s));
   steps_push_inputs(&e->s, 1, l);
   steps_push_numbers(&e->s, l);
 }

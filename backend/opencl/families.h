@@ -59,8 +59,7 @@ clave_status launch_means(cl_recorder *s, const node *n, const bound_tensor *x,
 /* Images [first, first + count) of a dense tensor. */
 bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count);
 
-/* Copies x into `out` elementwise (equal dims and dtypes of the program, any strides), to or from
- * BF16 where one of both is narrow; kernels_cl/cat.cl. */
+/* Copies x into `out` elementwise (equal dims and dtypes, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) STATUS_CHECK;
 /* x, of any strides, to `to`, contiguous, by rows of its inner dimension. */

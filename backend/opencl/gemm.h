@@ -11,10 +11,6 @@ typedef struct gemm {
   bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
   const bound_tensor *codes; /* NULL, or the constant whose floats a is, which lie nowhere else: by
                                 gemm_packed alone */
-  bool pairs;                /* see gemm_takes_pairs: a and b are rounded to BF16, two k to a word
-                                (kernels_cl/pairs.h) */
-  amx_kind amx;              /* see gemm_choose_amx: such pairs are in tiles */
-  int64_t apart;             /* of pairs in panels of b: k from one to the other; 0: neighbours */
   mma_kind mma;              /* see gemm_choose_mma */
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
@@ -53,17 +49,11 @@ gemm_params gemm_operands_of(const gemm *g, arg_buffer b); /* with another b */
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
 int64_t gemm_tile_rows(const gemm *g); /* of a group of work-items */
-enum { AMX_ROWS = 16 };                /* of a tile, and words of a row */
-/* Rows of a panel of a on CPUs unless it is of tiles, as kernels_cl/gemm_tile.h has them. */
+/* Rows of a panel of a on CPUs, as kernels_cl/gemm_tile.h has them. */
 static inline int gemm_panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
-/* Whether it makes results as BF16 (tensor.is_narrow): of tiles' sums in local memory. */
-bool gemm_packed_takes_narrow(const gemm *g);
-bool gemm_packed_joins(const gemm *g); /* makes pairs of rows of b on the way: a is constant */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
-/* Sets g->amx: AMX_NONE where there are no tiles, too few rows for one, or no pairs. */
-clave_status gemm_choose_amx(gemm *g) STATUS_CHECK;
 /* a in panels of rows: a constant once, else in scratch memory behind `used` floats of it. */
 clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) STATUS_CHECK;
 /* gemm_local.c: GPUs, floats up to F32, each operand contiguous along an axis. */
@@ -97,14 +87,6 @@ bool gemm_has_one_b(const gemm *g);  /* for all batches */
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
-/* Elements of k, or words of pairs. */
-static inline int64_t gemm_depth(const gemm *g) {
-  const int64_t apart = g->apart ? g->apart : 1;
-  return g->pairs ? (g->f.k / apart + 1) / 2 * apart : g->f.k;
-}
-/* Whether gemm_record multiplies pairs: where fewer digits will do and that is faster. Not of
- * codes, whose floats the self-check's oracle cannot round. */
-clave_status gemm_takes_pairs(const gemm *g, bool *out) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 
 /* gemm_encoded.c */

@@ -1,12 +1,12 @@
-/* Products of integers: one launch rounds a to 8 bits and packs it in tiles, another multiplies. */
+/* Products of integers on GPUs: one launch rounds a to 8 bits and packs it in tiles, another
+ * multiplies. */
 #include "backend/opencl/gemm_dots.h"
 
 #include "backend/opencl/families.h"
 #include "base/rounded.h"
 
 bool gemm_dots_usable(const gemm *g, code_panels *p) {
-  return recorder_is_fast(g->s) &&
-         (recorder_traits(g->s)->is_cpu ? gemm_codes_usable(g, p) : gemm_codes_of(g, p)) &&
+  return recorder_is_fast(g->s) && !recorder_traits(g->s)->is_cpu && gemm_codes_of(g, p) &&
          code_panels_take_rounded(p);
 }
 
@@ -14,10 +14,10 @@ bool gemm_dots_usable(const gemm *g, code_panels *p) {
 typedef struct tile {
   dots_kind dots;
   int rows, panels;
-  int lanes; /* of few rows on GPUs: work-items that share a column; 0: by rule */
+  int lanes; /* of few rows: work-items that share a column; 0: by rule */
 } tile;
 
-/* On GPUs a work-item has a register for each sum. Up to LANES_ROWS rows are a tile, of one panel,
+/* A work-item has a register for each sum. Up to LANES_ROWS rows are a tile, of one panel,
  * by gemv_dots; more make tiles of which a group of matmul_dots has LANES. */
 enum { LANES_ROWS = 8, LANES = 4, LANES_PANELS = 2 };
 
@@ -33,27 +33,21 @@ static void choose_lanes_tile(const gemm *g, tile *t) {
 static const struct tile_variant {
   const char *name;
   int rows, panels, lanes; /* rows 0 and lanes 0: by rule */
-} tile_variants[] = {{"rule", 0, 0, 0},     {"1x1", 1, 1, 0},     {"2x1", 2, 1, 0},
-                     {"2x2", 2, 2, 0},      {"4x1", 4, 1, 0},     {"4x2", 4, 2, 0},
-                     {"8x1", 8, 1, 0},      {"lanes 4", 0, 0, 4}, {"lanes 8", 0, 0, 8},
-                     {"lanes 16", 0, 0, 16}};
+} tile_variants[] = {{"rule", 0, 0, 0},    {"2x2", 2, 2, 0},     {"4x2", 4, 2, 0},
+                     {"lanes 4", 0, 0, 4}, {"lanes 8", 0, 0, 8}, {"lanes 16", 0, 0, 16}};
 
 typedef struct tile_choice {
   const gemm *g;
   const code_panels *p;
-  int sums, rows; /* the most: registers of sums, rows */
 } tile_choice;
 
 static bool takes_tile(const void *ctx, int i) {
   const tile_choice *c = ctx;
   const struct tile_variant *v = &tile_variants[i];
-  const device_traits *t = recorder_traits(c->g->s);
   if (v->lanes)
-    return !t->is_cpu && is_few(c->g) && c->p->parts >= v->lanes &&
-           t->max_local >= (size_t)(v->lanes * CODE_PANEL);
-  if (!v->rows) return true;
-  if (!t->is_cpu) return !is_few(c->g) && v->panels == LANES_PANELS;
-  return v->rows <= c->rows && v->rows * v->panels <= c->sums && v->rows < 2 * c->g->f.m;
+    return is_few(c->g) && c->p->parts >= v->lanes &&
+           recorder_traits(c->g->s)->max_local >= (size_t)(v->lanes * CODE_PANEL);
+  return !v->rows || !is_few(c->g);
 }
 
 /* Puts what the tuning table has in the place of t. */
@@ -74,25 +68,11 @@ static void tune_tile(const tile_choice *c, tile *t) {
   t->panels = v->panels;
 }
 
-/* On CPUs a register of sums for each and as many of totals: 8 of 32 registers, 4 of 16. Assembly
- * unpacks codes fast enough to do so for every 4 rows; one or two rows take one panel, which is
- * read in order, as memory likes it. */
-static void choose_registers_tile(const tile_choice *c, tile *t) {
-  while (t->rows < c->rows && t->rows < c->g->f.m) t->rows *= 2;
-  t->panels = t->rows <= 2 ? 1 : (int)min_i64(2, c->sums / t->rows);
-}
-
 static clave_status choose_tile(const gemm *g, const code_panels *p, tile *t) {
+  const tile_choice c = {.g = g, .p = p};
   *t = (tile){.rows = 1};
   TRY(recorder_dots(g->s, &t->dots));
-  bool wide = t->dots != DOTS_AVX_VNNI && recorder_traits(g->s)->vector_width == 16;
-  tile_choice c = {.g = g, .p = p, .sums = wide ? 8 : 4};
-  c.rows = t->dots == DOTS_PORTABLE ? c.sums : 4;
-  if (recorder_traits(g->s)->is_cpu) {
-    choose_registers_tile(&c, t);
-  } else {
-    choose_lanes_tile(g, t);
-  }
+  choose_lanes_tile(g, t);
   tune_tile(&c, t);
   return NULL;
 }
@@ -100,8 +80,7 @@ static clave_status choose_tile(const gemm *g, const code_panels *p, tile *t) {
 static int64_t count_tiles(const gemm *g, const tile *t) { return ceil_div(g->f.m, t->rows); }
 
 static int64_t tile_words(const code_panels *p, const tile *t) {
-  int words = t->dots == DOTS_PORTABLE ? ROUNDED_GROUP : ROUNDED_GROUP / 4;
-  return (int64_t)(words + 1 + p->spans) * t->rows;
+  return (int64_t)(ROUNDED_GROUP / 4 + 1 + p->spans) * t->rows;
 }
 
 static void define_tile(launch *l, const code_panels *p, const tile *t) {
@@ -117,8 +96,6 @@ static arg_buffer tiles_of_rows(const gemm *g) {
 }
 
 static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
-  bool is_cpu = recorder_traits(g->s)->is_cpu;
-  int64_t each = is_cpu ? 64 : 1; /* parts of a work-item */
   launch l;
   launch_begin(&l, g->s, g->node);
   launch_dtype(&l, "A_TYPE", g->f.a->t.type);
@@ -134,11 +111,9 @@ static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
                                          .batch_dims = dims_arg(&g->f.batch_a),
                                          .m_size = g->f.m,
                                          .k_size = g->f.k,
-                                         .parts = p->parts,
-                                         .each = each});
-  size_t global[3] = {(size_t)count_tiles(g, t), (size_t)ceil_div(p->parts, each),
-                      (size_t)g->f.batches},
-         local[3] = {1, is_cpu ? 1 : LOCAL_SIZE, 1};
+                                         .parts = p->parts});
+  size_t global[3] = {(size_t)count_tiles(g, t), (size_t)p->parts, (size_t)g->f.batches},
+         local[3] = {1, LOCAL_SIZE, 1};
   return launch_run(&l, 3, global, local);
 }
 
@@ -165,8 +140,6 @@ static dots_params operands(const gemm *g) {
                        .alpha = g->f.alpha,
                        .beta = g->f.beta};
 }
-
-/* ---------------------------------------------------------------- on GPUs */
 
 /* Work-items that share a column: more of them where groups may be as large and k has parts for
  * them. */
@@ -204,65 +177,6 @@ static clave_status multiply_tiles(const gemm *g, const code_panels *p, const ti
   return launch_run(&l, 3, global, local);
 }
 
-/* ---------------------------------------------------------------- on CPUs */
-
-/* What a work-item of gemm_dots does. */
-typedef struct share {
-  int64_t rows;   /* whole tiles */
-  int64_t each;   /* groups of panels */
-  int64_t strip;  /* of them at once */
-  int64_t groups; /* of panels, in all */
-} share;
-
-/* Of a group of panels, in local memory. */
-static int64_t factors_of_block(const code_panels *p, const tile *t) {
-  return p->block * p->spans * (1 + p->has_lows) * t->panels * CODE_PANEL;
-}
-
-/* Groups whose sums fit local memory beside the factors of one. Few rows read one panel after the
- * other, as memory likes it. */
-static int64_t choose_strip(const gemm *g, const code_panels *p, const tile *t, const share *s) {
-  enum { ROWS = 16, COLUMNS = 128 };
-  int64_t columns = t->panels * CODE_PANEL,
-          floats = (int64_t)(recorder_traits(g->s)->local_memory / sizeof(float)),
-          fits = (floats - factors_of_block(p, t)) / (s->rows * columns);
-  return max_i64(1, min_i64(s->each, s->rows < ROWS ? 1 : min_i64(fits, COLUMNS / columns)));
-}
-
-/* Several work-items for each core. */
-static share share_panels(const gemm *g, const code_panels *p, const tile *t) {
-  enum { ROWS = 128 };
-  int64_t tiles = count_tiles(g, t);
-  share s = {.rows = min_i64(tiles, ROWS / t->rows) * t->rows,
-             .groups = ceil_div(g->f.n, t->panels * CODE_PANEL)};
-  int64_t wanted = (tiles > 1 ? 16 : 4) * (int64_t)recorder_traits(g->s)->compute_units,
-          chunks = ceil_div(g->f.m, s.rows) * g->f.batches;
-  s.each = max_i64(1, s.groups * chunks / wanted);
-  s.strip = choose_strip(g, p, t, &s);
-  return s;
-}
-
-static clave_status multiply(const gemm *g, const code_panels *p, const tile *t, int b) {
-  share s = share_panels(g, p, t);
-  launch l;
-  begin_multiply(&l, g, p, t);
-  launch_define(&l, "PANELS", t->panels);
-  size_t sums = sizeof(float) * CODE_PANEL * (size_t)(s.rows * s.strip * t->panels),
-         factors = sizeof(float) * (size_t)factors_of_block(p, t);
-  launch_args(&l, &(gemm_dots_args){.dots = operands(g),
-                                    .codes = gemm_codes_operand(p, b),
-                                    .rows = s.rows,
-                                    .each = s.each,
-                                    .strip = s.strip,
-                                    .factors = local_arg(factors),
-                                    .sums = local_arg(sums)});
-  launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(s.groups, s.each), (size_t)ceil_div(g->f.m, s.rows),
-                      (size_t)g->f.batches},
-         local[3] = {1, 1, 1};
-  return launch_run(&l, 3, global, local);
-}
-
 clave_status gemm_dots(const gemm *g, const code_panels *p) {
   tile t;
   int b;
@@ -272,6 +186,5 @@ clave_status gemm_dots(const gemm *g, const code_panels *p) {
   TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));
   recorder_rounds(g->s, ROUNDS_ROWS);
   TRY(pack_a(g, p, &t));
-  if (recorder_traits(g->s)->is_cpu) return multiply(g, p, &t, b);
   return is_few(g) ? multiply_few(g, p, &t, b) : multiply_tiles(g, p, &t, b);
 }

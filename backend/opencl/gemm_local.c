@@ -25,7 +25,7 @@ static bool fits(const device_traits *t, int64_t tile) {
 
 bool gemm_local_usable(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
-  return !t->is_cpu && !g->grouped && !g->pairs && !gemm_is_encoded(g) && g->f.k > 0 &&
+  return !t->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
          gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type) &&
          gemm_is_small_float(g->f.out->t.type) && order_of_a(g) >= 0 && order_of_b(g) >= 0 &&
          fits(t, SMALL);

@@ -3,9 +3,9 @@
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm_codes.h"
 
-/* k of a block of the panels of a, as in kernels_cl/gemm_tile.h. */
-enum { DEPTH = 128, MOST_DEPTH = 256 };
-static int block_depth(const gemm *g) { return g->pairs ? MOST_DEPTH : DEPTH; }
+/* k of a block of the panels of a, as in kernels_cl/gemm_tile.h; and rows of a work-item whose sums
+ * lie in local memory, beside DEPTH k of its columns of b. */
+enum { DEPTH = 128, SUM_ROWS = 256 };
 /* Columns of out per work-item: a block of b (64 or 128 KB) and of a stay in the second-level
  * cache. */
 enum { MAX_STRIP = 128, MOST_STRIP = 256 /* by variant, as in the kernel */ };
@@ -21,27 +21,22 @@ typedef struct b_place {
   int codes; /* the form's number */
 } b_place;
 
-static int panel_rows(const gemm *g) {
-  return g->amx ? AMX_ROWS : gemm_panel_rows(recorder_traits(g->s));
-}
+static int panel_rows(const gemm *g) { return gemm_panel_rows(recorder_traits(g->s)); }
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t fitting_strip(const gemm *g, int64_t most) {
   const device_traits *t = recorder_traits(g->s);
-  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * MOST_DEPTH)),
+  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * SUM_ROWS)),
           panel = 2 * (int64_t)t->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
-/* Rows of a work-item whose sums lie in local memory: as large as the largest block of b, with
- * which they fit. */
-enum { SUM_ROWS = MOST_DEPTH };
 /* Whether b becomes floats, or their columns in panels, in local memory. */
 static bool copies_b(const gemm *g) {
-  return !gemm_panels_usable(g) || !(g->pairs || g->f.b->t.type == DTYPE_F32);
+  return !gemm_panels_usable(g) || g->f.b->t.type != DTYPE_F32;
 }
 static bool sums_are_local(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
-  const size_t strip = sizeof(float) * MOST_DEPTH * 2 * (size_t)t->vector_width;
+  const size_t strip = sizeof(float) * SUM_ROWS * 2 * (size_t)t->vector_width;
   return gemm_panels_usable(g) && (copies_b(g) ? 2 : 1) * strip <= t->local_memory;
 }
 /* Columns of a work-item: fewer where there would be few work-items. */
@@ -57,22 +52,8 @@ static int64_t strip_of(const gemm *g) {
   return fitting_strip(g, most);
 }
 
-clave_status gemm_choose_amx(gemm *g) {
-  g->amx = AMX_NONE;
-  if (!g->pairs || g->f.m < AMX_ROWS) return NULL;
-  return recorder_amx(g->s, &g->amx);
-}
-
 bool gemm_packed_takes(const gemm *g, int64_t columns) {
   return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
-}
-
-bool gemm_packed_takes_narrow(const gemm *g) {
-  gemm with_tiles = *g;
-  const clave_status st = sums_are_local(g) ? gemm_choose_amx(&with_tiles) : NULL;
-  const bool is_known = !st;
-  status_free(st);
-  return is_known && with_tiles.amx && g->each <= MOST_STRIP;
 }
 
 bool gemm_packed_usable(const gemm *g) {
@@ -84,13 +65,7 @@ static int b_order(const gemm *g) {
   return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
 }
 
-bool gemm_packed_joins(const gemm *g) {
-  return b_order(g) == 0 && !gemm_is_encoded(g) && !g->grouped && recorder_takes_form(g->s, g->f.a);
-}
-
 static void define_shape(launch *l, const gemm *g) {
-  launch_pairs(l, g->pairs);
-  launch_define(l, "AMX", (int)g->amx);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->f.a_k == 1);
 }
@@ -115,7 +90,7 @@ static clave_status pack_a(const gemm *g, arg_buffer a, arg_buffer packed) {
                                     .packed = packed,
                                     .m_size = g->f.m,
                                     .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(gemm_depth(g), block_depth(g)),
+  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(g->f.k, DEPTH),
                       (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -132,8 +107,7 @@ static int64_t share_panels(const gemm *g, int64_t panels) {
   int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
   if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(g)));
-  const int64_t each = chunks > 1 ? ceil_div(panels, chunks) : panels;
-  return g->amx ? ceil_div(each, 2) * 2 : each; /* two at once */
+  return chunks > 1 ? ceil_div(panels, chunks) : panels;
 }
 
 static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, int64_t each) {
@@ -158,7 +132,7 @@ static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, i
 
 /* The kernel for where b is, and its arguments. */
 static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
-  const size_t room = sizeof(float) * MOST_DEPTH * (size_t)strip_of(g);
+  const size_t room = sizeof(float) * SUM_ROWS * (size_t)strip_of(g);
   const arg_local memory = local_arg(room * (size_t)(copies_b(g) + sums_are_local(g)));
   if (b->coded) {
     gemm_codes_define(l, &b->layout);
@@ -170,11 +144,10 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_args(l, &(gemm_encoded_args){
                        .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = memory});
   } else {
-    launch_dtype(l, "B_TYPE", g->pairs && b->packed ? DTYPE_F32 : g->f.b->t.type);
+    launch_dtype(l, "B_TYPE", g->f.b->t.type);
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
     launch_define(l, "SUMS_LOCAL", sums_are_local(g));
-    launch_define(l, "NARROW_OUT", g->f.out->t.is_narrow);
     launch_args(l, &(gemm_args){.panels = *panels,
                                 .b = b->buffer,
                                 .b_batch = strides_arg(&g->f.batch_b),
@@ -207,10 +180,7 @@ static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
   return pack_a(g, floats, to);
 }
 
-static int64_t matrix_floats(const gemm *g) {
-  const int64_t depth = gemm_depth(g);
-  return count_panels(g) * panel_rows(g) * (g->amx ? ceil_div(depth, AMX_ROWS) * AMX_ROWS : depth);
-}
+static int64_t matrix_floats(const gemm *g) { return count_panels(g) * panel_rows(g) * g->f.k; }
 static int64_t packed_floats(const gemm *g) { return count_matrices(g) * matrix_floats(g); }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
@@ -229,7 +199,7 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   if (!is_form && g->codes) return pack_codes(g, used + packed, *a);
   if (!is_form) return pack_a(g, buffer_arg(g->f.a), *a);
   const form_request f = {.x = x,
-                          .kind = g->pairs ? FORM_GEMM_A_PAIRS : FORM_GEMM_A,
+                          .kind = FORM_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},
                           .bytes = sizeof(float) * (size_t)packed,
                           .fill = fill_form,
@@ -240,13 +210,9 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   return NULL;
 }
 
-clave_status gemm_packed(const gemm *all) {
-  gemm with_tiles = *all;
-  const gemm *g = &with_tiles;
-  if (sums_are_local(all)) TRY(gemm_choose_amx(&with_tiles));
+clave_status gemm_packed(const gemm *g) {
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
-  bool waits =
-      g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > block_depth(g) && !sums_are_local(g);
+  bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};

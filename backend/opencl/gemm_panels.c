@@ -33,14 +33,6 @@ bool gemm_panels_usable(const gemm *g) {
          gemm_has_one_b(g) && recorder_takes_form(g->s, g->f.b);
 }
 
-clave_status gemm_takes_pairs(const gemm *g, bool *out) {
-  *out = false;
-  if (g->codes || !recorder_is_fast(g->s) || !matmul_may_round(&g->f) || !gemm_packed_usable(g) ||
-      !(gemm_panels_usable(g) || gemm_packed_joins(g)))
-    return NULL;
-  return recorder_has_pairs(g->s, out);
-}
-
 bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
@@ -48,8 +40,7 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   g.s = s;
   launch l;
   launch_begin(&l, s, g.node);
-  launch_dtype(&l, "B_TYPE", g.pairs ? g.f.b->t.type : moved_type(g.f.b->t.type));
-  launch_pairs(&l, g.pairs);
+  launch_dtype(&l, "B_TYPE", moved_type(g.f.b->t.type));
   launch_define(&l, "WIDTH", width_of(&g));
   launch_define(&l, "B_ORDER", g.f.b_k == 1);
   launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g.f.b),
@@ -58,23 +49,18 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                            .packed = scratch_arg(0),
                                            .n_size = g.f.n,
                                            .k_size = g.f.k,
-                                           .apart = g.apart ? g.apart : 1,
                                            .depth = PACK_DEPTH});
-  size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(gemm_depth(&g), PACK_DEPTH)},
+  size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(g.f.k, PACK_DEPTH)},
          local[2] = {1, 1};
   return launch_run(&l, 2, global, local);
 }
 
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
-  size_t each = g->pairs ? sizeof(uint32_t) : dtype_size(g->f.b->t.type);
   const form_request f = {
       .x = g->f.b,
-      .kind = !g->pairs      ? FORM_GEMM_B
-              : g->apart > 1 ? FORM_CONV_PAIRS
-                             : FORM_GEMM_PAIRS,
-      .size = {columns_of(g), g->apart > 1 ? g->apart : g->f.n,
-               g->f.b_n}, /* a square matrix is not its transpose */
-      .bytes = each * (size_t)(padded_panels(g) * columns_of(g) * gemm_depth(g)),
+      .kind = FORM_GEMM_B,
+      .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
+      .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k),
       .fill = fill_form,
       .ctx = g};
   int number;
@@ -120,8 +106,8 @@ bool gemm_panels_takes(const gemm *g, int64_t panels) {
 /* Several work-items for each core. */
 static share share_panels(const gemm *g) {
   int64_t at_once = rows_at_once(g), unit = panels_at_once(g);
-  bool copies = g->pairs || g->f.a->t.type != DTYPE_F32;
-  share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = gemm_depth(g)};
+  bool copies = g->f.a->t.type != DTYPE_F32;
+  share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = g->f.k};
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = g->each ? g->each : count_panels(g) * g->f.batches / wanted;
   s.each = max_i64(1, min_i64(most_panels(g), each) / unit) * unit;
@@ -137,8 +123,7 @@ clave_status gemm_panels(const gemm *g) {
   TRY(gemm_b_panels(g, &b));
   launch l;
   gemm_begin_a(&l, g);
-  launch_dtype(&l, "B_TYPE", g->pairs ? DTYPE_F32 : g->f.b->t.type);
-  launch_pairs(&l, g->pairs);
+  launch_dtype(&l, "B_TYPE", g->f.b->t.type);
   launch_define(&l, "WIDTH", width_of(g));
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows_at_once(g));

@@ -1,7 +1,6 @@
 /* Matmul: chooses the implementation of gemm.h that runs a product. */
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
-#include "backend/opencl/narrow.h"
 #include "opencl_ops.h"
 
 /* Rows of a up to which reading b once in place beats packing it. */
@@ -37,7 +36,6 @@ static gemm_kind choose(const gemm *g) {
   if (gemm_is_encoded(g)) return GEMM_ENCODED;
   if (gemm_is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
     return GEMM_PANELS;
-  if (g->pairs) return GEMM_PACKED;
   gemm_kind few = choose_for_few(g);
   if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
   if (g->grouped || !gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
@@ -95,12 +93,11 @@ static const struct gemm_variant {
                      {"column lanes 16", GEMM_COLUMN_LANES, 16}};
 enum { N_GEMM_VARIANTS = sizeof gemm_variants / sizeof *gemm_variants };
 
-/* Pairs of BF16 are in panels, or made by gemm_packed. */
 static bool variant_is_usable(const void *ctx, int i) {
   const gemm *g = ctx;
   const struct gemm_variant *v = &gemm_variants[i];
-  bool is_few = g->f.m <= FEW_ROWS && !g->pairs && choose_for_few(g) == v->kind;
-  if (v->kind == GEMM_TILE) return !g->pairs;
+  bool is_few = g->f.m <= FEW_ROWS && choose_for_few(g) == v->kind;
+  if (v->kind == GEMM_TILE) return true;
   if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return false;
   switch (v->kind) {
     case GEMM_PACKED:
@@ -118,7 +115,7 @@ static bool variant_is_usable(const void *ctx, int i) {
     case GEMM_COLUMNS:
       return is_few && (!v->each || gemm_columns_takes(g, v->each));
     case GEMM_CLBLAST:
-      return !g->pairs && !g->grouped && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
+      return !g->grouped && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
              g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
     default:
       return is_few;
@@ -128,9 +125,9 @@ static bool variant_is_usable(const void *ctx, int i) {
 tuning_key gemm_key(const gemm *g) {
   const matmul_form *f = &g->f;
   tuning_key k = recorder_key(g->s);
-  tuning_key_text(&k, "a", dtype_name(tensor_own_type(&f->a->t)));
+  tuning_key_text(&k, "a", dtype_name(f->a->t.type));
   tuning_key_text(&k, "b", dtype_name(f->b->t.type));
-  tuning_key_text(&k, "out", dtype_name(tensor_own_type(&f->out->t)));
+  tuning_key_text(&k, "out", dtype_name(f->out->t.type));
   tuning_key_int(&k, "batches", f->batches);
   tuning_key_int(&k, "m", f->m);
   tuning_key_int(&k, "n", f->n);
@@ -168,34 +165,11 @@ clave_status gemm_record(const gemm *g) {
       [GEMM_CLBLAST] = gemm_clblast};
   gemm chosen = *g;
   if (g->grouped || gemm_is_encoded(g)) return implementations[choose(g)](g);
-  TRY(gemm_takes_pairs(g, &chosen.pairs));
-  if (chosen.pairs) recorder_rounds(g->s, ROUNDS_TO_BF16);
   if (chosen.codes) return gemm_packed(&chosen);
   TRY(gemm_choose_mma(&chosen));
   const struct gemm_variant *v = choose_variant(&chosen);
   chosen.each = v->each;
-  if (g->f.out->t.is_narrow && v->kind != GEMM_PACKED) /* the table has changed since */
-    return UNSUPPORTED("values of BF16 in a product by %s", v->name);
   return implementations[v->kind](&chosen);
-}
-
-/* By tiles. What steps add is read as it lies. */
-bool opencl_matmul_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
-  gemm g = {.s = s, .node = n};
-  describe_matmul(n, &g.f);
-  const matmul_form *f = &g.f;
-  if (slot == f->b->slot || (f->bias && slot == f->bias->slot)) return false;
-  if (slot != f->a->slot && slot != f->out->slot) return true;
-  if (tensor_own_type(&f->a->t) != DTYPE_F32 || tensor_own_type(&f->out->t) != DTYPE_F32 ||
-      gemm_is_encoded(&g))
-    return false;
-  const clave_status st = gemm_takes_pairs(&g, &g.pairs);
-  const bool has_pairs = !st && g.pairs;
-  status_free(st);
-  if (!has_pairs) return false;
-  const struct gemm_variant *v = choose_variant(&g);
-  g.each = v->each;
-  return v->kind == GEMM_PACKED && gemm_packed_takes_narrow(&g);
 }
 
 clave_status opencl_matmul(cl_recorder *s, const node *n) {

@@ -2,7 +2,6 @@
 #include "ops/norm.h"
 
 #include "backend/opencl/families.h"
-#include "backend/opencl/narrow.h"
 #include "backend/opencl/parts.h"
 #include "opencl_ops.h"
 #include "ops/epilogue.h"
@@ -49,26 +48,6 @@ static clave_status norm_rows(cl_recorder *s, const node *n, const norm_form *f,
   launch_args(&l, &(norm_rows_args){.norm = arguments_of(f), .n = f->row});
   launch_epilogue(&l);
   return run_norm(&l, f, w, 4 * f->row);
-}
-
-/* A result alone: what is normed keeps its digits, as sums of many layers need them. */
-static bool rows_take_narrow(const node *n, const norm_form *f, uint32_t slot) {
-  elementwise_form epilogue;
-  return slot == f->out->slot && f->x->t.type == DTYPE_F32 && !describe_epilogue(n, &epilogue);
-}
-
-bool opencl_layer_norm_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
-  norm_form f;
-  (void)s;
-  describe_layer_norm(n, &f);
-  return rows_take_narrow(n, &f, slot);
-}
-
-bool opencl_rms_norm_takes_narrow(cl_recorder *s, const node *n, uint32_t slot) {
-  norm_form f;
-  (void)s;
-  describe_rms_norm(n, &f);
-  return rows_take_narrow(n, &f, slot);
 }
 
 clave_status opencl_layer_norm(cl_recorder *s, const node *n) {

@@ -72,24 +72,10 @@ const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_takes_groups(const cl_recorder *s, int64_t n);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
-/* How kernels add products of bytes here, as in kernels_cl/dots.h: by an instruction, or the
- * portable way, which is DOTS_PORTABLE on CPUs and DOTS_BYTES on GPUs. */
-typedef enum dots_kind {
-  DOTS_PORTABLE,
-  DOTS_AVX512_VNNI,
-  DOTS_AVX_VNNI,
-  DOTS_BYTES,
-  DOTS_PACKED
-} dots_kind;
+/* How kernels add products of bytes here, as in kernels_cl/add_dots.h: one by one, or by a function
+ * of cl_khr_integer_dot_product. */
+typedef enum dots_kind { DOTS_BYTES, DOTS_PACKED } dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
-/* How tiles of bytes are multiplied, as in kernels_cl/amx_bytes.h. */
-typedef enum amx_bytes_kind { AMX_BYTES_NONE, AMX_BYTES_ASM, AMX_BYTES_LOCAL } amx_bytes_kind;
-clave_status recorder_amx_bytes(const cl_recorder *s, amx_bytes_kind *out) STATUS_CHECK;
-/* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
-clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
-/* How tiles of such pairs are multiplied, as in kernels_cl/amx.h. */
-typedef enum amx_kind { AMX_NONE, AMX_ASM, AMX_LOCAL } amx_kind;
-clave_status recorder_amx(const cl_recorder *s, amx_kind *out) STATUS_CHECK;
 /* Whether groups may be summed by sub-groups (kernels_cl/subgroups.h). */
 clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) STATUS_CHECK;
 /* How blocks of F16 and BF16 are multiplied, as in kernels_cl/mma.h. */
@@ -120,16 +106,10 @@ typedef enum form_kind {
   FORM_GEMM_A,
   FORM_GEMM_B,
   FORM_GEMM_CODES,
-  FORM_GEMM_A_PAIRS,
-  FORM_GEMM_PAIRS,
   FORM_CONV,
   FORM_CONV_DOTS,
-  FORM_CONV_TILES,
-  FORM_MATMUL_TILES,
   FORM_WINOGRAD,
-  FORM_GEMM_WORDS,
-  FORM_CONV_PAIRS,
-  FORM_CONV_PAIR_TILES
+  FORM_GEMM_WORDS
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;
@@ -185,7 +165,6 @@ void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
 /* -D DOTS=kind, and the version of OpenCL C that it needs. */
 void launch_dots(launch *l, dots_kind kind);
-void launch_pairs(launch *l, bool pairs);   /* -D PAIRS: how, after recorder_has_pairs */
 void launch_subgroups(launch *l, bool has); /* -D SUBGROUPS, and that version */
 /* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
 void launch_encoding(launch *l, const encoding *e);

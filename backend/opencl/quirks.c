@@ -18,7 +18,6 @@ typedef struct quirk {
   bool slow_binaries;   /* asked for a program's binary it compiles: kept when a session ends */
   size_t large_grid;    /* compiles a kernel anew for each local size, and for launches of which a
                            global size is this or more */
-  bool assembly;        /* of this machine's CPU, in kernels */
   bool images;          /* reads constants faster through images, which have a cache of their own */
   bool local;           /* has no local memory: what stands for it is as slow as any other */
   const char *compiler; /* the libraries of its compiler, which lie in the process */
@@ -60,15 +59,9 @@ static const quirk quirks[] = {
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
     /* Clang compiles kernels for the CPU: the drivers `pthread` and `basic`, later `cpu`. */
-    {.platform = "Portable Computing Language",
-     .device = "pthread-",
-     .assembly = true,
-     .linker = "ld"},
-    {.platform = "Portable Computing Language",
-     .device = "basic-",
-     .assembly = true,
-     .linker = "ld"},
-    {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true, .linker = "ld"},
+    {.platform = "Portable Computing Language", .device = "pthread-", .linker = "ld"},
+    {.platform = "Portable Computing Language", .device = "basic-", .linker = "ld"},
+    {.platform = "Portable Computing Language", .device = "cpu-", .linker = "ld"},
     /* Adreno: images are read through the texture units' cache, buffers through the one behind. */
     {.platform = "QUALCOMM", .device = "", .images = true},
     /* The limit of CUDA's grids. */
@@ -133,11 +126,6 @@ const char *quirk_files_variable(void) {
   for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
     if (quirks[i].files) return quirks[i].files;
   return "";
-}
-
-bool quirk_assembly(const char *platform, const char *device) {
-  FIND(assembly, platform, device)
-  return false;
 }
 
 bool quirk_images(const char *platform) {

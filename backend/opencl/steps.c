@@ -113,16 +113,6 @@ int steps_inner_code(const steps_text *p) {
   return code;
 }
 
-bool steps_precede_store(const steps_text *p) {
-  return p->names == &epilogue_names && p->f.out->t.is_narrow;
-}
-
-int steps_narrow_code(const steps_text *p) {
-  int code = p->f.out->t.is_narrow;
-  for (int i = 0; i < p->f.n_inputs; i++) code = 2 * code + p->f.inputs[i]->t.is_narrow;
-  return code;
-}
-
 /* ---------------------------------------------------------------- source text */
 
 static int find_number(const steps_text *p, const elementwise_operand *o) {
@@ -257,12 +247,6 @@ static void write_cast(const steps_text *p, text *t, const elementwise_step *s) 
     text_printf(t, "%s%s(a)", to_integer(s->type), compute_suffix(compute_dtype(s->operand_type)));
 }
 
-/* A step whose result is kept as BF16, as exactly as that needs. */
-static bool is_rough(const steps_text *p, const elementwise_step *s) {
-  return p->f.out->t.is_narrow && p->f.n_steps == 1 && s->kind == IR_STEP_KIND_GELU &&
-         s->operand_type == DTYPE_F32;
-}
-
 static void write_step(const steps_text *p, text *t, int index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
   const elementwise_step *s = &p->f.steps[index];
@@ -281,8 +265,6 @@ static void write_step(const steps_text *p, text *t, int index) {
   text_printf(t, "    %s value = ", compute_type(result));
   if (s->result == STEP_CAST)
     write_cast(p, t, s);
-  else if (is_rough(p, s))
-    text_printf(t, "step_gelu_near_f32(a)");
   else if (is_limited_again(&p->f, index))
     text_printf(t, "a");
   else if (is_limited(s, &in_int))
@@ -355,7 +337,7 @@ static void write_start(const steps_text *p, text *t, int input) {
 
 /* Whether input 0 is `from`, in private memory. */
 static bool reads_from(const steps_text *p, int first) {
-  return first > 0 && (steps_change_dtype(p) || steps_precede_store(p));
+  return first > 0 && steps_change_dtype(p);
 }
 
 static void write_loads(const steps_text *p, text *t, int first) {
@@ -380,26 +362,9 @@ static void write_loads(const steps_text *p, text *t, int first) {
   "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) " \
   "interleave_count(1)\n#endif\n"
 
-/* What is rounded, 16 at a time, the last of which cover some of those before again. */
-static void write_rounded(const steps_text *p, text *t) {
-  text_printf(t,
-              "  for (index_t k = 0; k < count && count >= 16; k += 16) {\n"
-              "  const index_t at = min(k, count - 16);\n  float made[16];\n" VECTORS
-              "  for (index_t l = 0; l < 16; l++) {\n  const index_t j = at + l;\n");
-  write_loads(p, t, 1);
-  steps_write(p, t);
-  text_printf(t,
-              "  made[l] = s%d;\n  }\n  round_16(y + at, made);\n  }\n"
-              "  for (index_t j = 0; j < count && count < 16; j++) {\n",
-              p->f.n_steps - 1);
-}
-
 /* Over `count` neighbours from y on. */
 static void write_loop(const steps_text *p, text *t, int first_input) {
-  if (first_input > 0 && steps_precede_store(p))
-    write_rounded(p, t);
-  else
-    text_printf(t, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
+  text_printf(t, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
   write_loads(p, t, first_input);
   steps_write(p, t);
   text_printf(t, "  STORE(%s, y, j, s%d);\n  }\n", dtype_name(p->f.out->t.type), p->f.n_steps - 1);

@@ -12,13 +12,12 @@ struct oracle {
   bool noted;    /* that a node was too large has been said */
 };
 
-/* A stretch of a device buffer that operands lie in, and its copy; of F32 that are kept as BF16
- * here (tensor.is_narrow) the copy has floats. */
+/* A stretch of a device buffer that operands lie in, and its copy. */
 typedef struct region {
   const bound_tensor *first; /* of the operands here: says which buffer, and where it begins */
   int64_t low, high;         /* bytes from there, high excluded */
   dtype type;                /* of the operands that are read */
-  bool is_read, is_written, is_narrow;
+  bool is_read, is_written;
   const void *constant; /* its bytes in the program's file; NULL: not a constant */
   void *host;           /* owned: the copy before the node ran; NULL: constant or not read */
   buffer *copy;         /* owned, of the CPU backend */
@@ -38,9 +37,7 @@ typedef struct result {
 } result;
 
 /* Bytes of the copy. */
-static inline size_t region_bytes(const region *r) {
-  return (size_t)(r->high - r->low) * (r->is_narrow ? sizeof(float) / sizeof(uint16_t) : 1);
-}
+static inline size_t region_bytes(const region *r) { return (size_t)(r->high - r->low); }
 
 enum { MAX_RESULTS = 8 };
 
@@ -52,8 +49,7 @@ typedef struct checking {
   part part;
   bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
   bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
-  rounding rounds;    /* of a product: what the device does, and so must the oracle; of attention
-                         also its weights, which the oracle does not */
+  rounding rounds;    /* of a product: what the device does, and so must the oracle */
   buffer *rounded[2]; /* owned, of the CPU backend: a and b, rounded; or NULL */
   region *regions;    /* owned */
   uint32_t n_regions;

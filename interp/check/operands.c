@@ -220,7 +220,7 @@ static clave_status collect(checking *c, const operand *o) {
     if (!array_reserve(&c->regions, &c->cap_regions, (size_t)c->n_regions + 1, sizeof *r))
       return status_no_memory();
     r = &c->regions[c->n_regions++];
-    *r = (region){.first = t, .low = low, .high = high, .is_narrow = t->t.is_narrow};
+    *r = (region){.first = t, .low = low, .high = high};
     r->constant = constant_store_host(c->s->stores[c->backend], t->buf);
   }
   if (low < r->low) r->low = low;
@@ -229,7 +229,7 @@ static clave_status collect(checking *c, const operand *o) {
   if (is_out) r->is_written = true;
   if (is_out && o->reuses == IR_NONE) return NULL;
   r->is_read = true; /* a result that reuses an operand lies where the planner has put that */
-  r->type = tensor_own_type(&t->t);
+  r->type = t->t.type;
   return NULL;
 }
 
@@ -255,7 +255,6 @@ static clave_status read_region(checking *c, region *r) {
   TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], r->first->buf,
                                                    r->first->buffer_offset + (size_t)r->low,
                                                    r->host, n));
-  if (r->is_narrow) widen_bf16(r->host, (int64_t)(n / sizeof(uint16_t)));
   return NULL;
 }
 
@@ -281,8 +280,6 @@ static void bind_copy(const checking *c, uint32_t tid) {
   if (!r || tensor_numel(&t->t) == 0) return;
   copy->buf = r->copy;
   copy->t.offset -= r->low / (int64_t)dtype_size(t->t.type);
-  copy->t.type = tensor_own_type(&t->t);
-  copy->t.is_narrow = false;
 }
 
 /* Chooses the part unless it is given; *fits: not too much. */
@@ -355,31 +352,15 @@ typedef struct rounding_op {
     ir_matmul matmul;
     ir_grouped_matmul grouped;
     ir_conv conv;
-    ir_conv_transpose conv_transpose;
-    ir_attention attention;
   } op;
   uint32_t *a, *b;
-  double scale; /* of a, before it is rounded */
 } rounding_op;
 
-static void copy_op(const node *n, rounding_op *to) {
-  const ir_instruction *ins = n->instruction;
-  to->scale = 1;
-  if (ins->op_type == IR_OP_ATTENTION) {
-    attention_form f;
-    describe_attention(n, &f);
-    to->op.attention = *(const ir_attention *)ins->op;
-    to->a = &to->op.attention.q;
-    to->b = &to->op.attention.k;
-    to->scale = f.scale;
-  } else if (ins->op_type == IR_OP_CONV) {
+static void copy_op(const ir_instruction *ins, rounding_op *to) {
+  if (ins->op_type == IR_OP_CONV) {
     to->op.conv = *(const ir_conv *)ins->op;
     to->a = &to->op.conv.x;
     to->b = &to->op.conv.weight;
-  } else if (ins->op_type == IR_OP_CONV_TRANSPOSE) {
-    to->op.conv_transpose = *(const ir_conv_transpose *)ins->op;
-    to->a = &to->op.conv_transpose.x;
-    to->b = &to->op.conv_transpose.weight;
   } else if (ins->op_type == IR_OP_GROUPED_MATMUL) {
     to->op.grouped = *(const ir_grouped_matmul *)ins->op;
     to->a = &to->op.grouped.a;
@@ -391,22 +372,17 @@ static void copy_op(const node *n, rounding_op *to) {
   }
 }
 
-/* What holds a product's second factor, once it is rounded; attention's three have one type. */
-static dtype factor_type(const checking *c, uint32_t slot) {
-  return c->nd->instruction->op_type == IR_OP_ATTENTION ? c->copy[slot].t.type : DTYPE_F32;
-}
-
 /* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
 static clave_status run_rounded(checking *c, bool *faulty) {
   ir_instruction ins = *c->nd->instruction;
   rounding_op r;
   uint32_t slot = slot_count(c->s->prog);
   bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
-  copy_op(c->nd, &r);
-  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, r.scale, &c->rounded[0], a));
+  copy_op(c->nd->instruction, &r);
+  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, &c->rounded[0], a));
   a->slot = *r.a = slot;
   if (c->rounds == ROUNDS_TO_BF16) {
-    TRY(bind_rounded(c, &c->copy[*r.b], factor_type(c, *r.b), 1, &c->rounded[1], b));
+    TRY(bind_rounded(c, &c->copy[*r.b], DTYPE_F32, &c->rounded[1], b));
     b->slot = *r.b = slot + 1;
   }
   ins.op = &r.op;

@@ -34,10 +34,7 @@ static double tolerance_of(dtype t) {
   }
 }
 
-/* What a result that is kept as BF16 is rounded by, of its own size. */
-static double rounding_of(const result *r) { return r->view->t.is_narrow ? 0x1p-8 : 0; }
-
-static dtype type_of(const result *r) { return tensor_own_type(&r->view->t); }
+static dtype type_of(const result *r) { return r->view->t.type; }
 
 static double element(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
@@ -80,16 +77,10 @@ static double reach_of(const result *r, int64_t i, double usual) {
   return 2 * fmax(r->reach[i], usual);
 }
 
-/* Attention's weights, between its products. */
-static bool rounds_weights(const checking *c) {
-  return c->rounds == ROUNDS_TO_BF16 && c->nd->instruction->op_type == IR_OP_ATTENTION;
-}
-
 /* How many elements are beyond the bound, and one of them. */
-static int64_t count_wrong(const checking *c, const result *r, int64_t *at) {
+static int64_t count_wrong(const result *r, int64_t *at) {
   dtype t = type_of(r);
-  double tolerance = tolerance_of(rounds_weights(c) ? DTYPE_BF16 : t),
-         relative = tolerance + rounding_of(r);
+  double tolerance = tolerance_of(t);
   double absolute = tolerance > 0 ? tolerance * typical_size(t, r->want, r->n) : 0;
   int64_t wrong = 0;
   double usual = r->reach ? typical_size(DTYPE_F64, r->reach, r->n) : 0;
@@ -99,7 +90,7 @@ static int64_t count_wrong(const checking *c, const result *r, int64_t *at) {
     double reach = reach_of(r, i, usual);
     bool close =
         isinf(reach) ||
-        (tolerance == 0 && reach == 0 ? false : is_close(got, want, relative, absolute + reach));
+        (tolerance == 0 && reach == 0 ? false : is_close(got, want, tolerance, absolute + reach));
     if (close) continue;
     wrong++;
     *at = i;
@@ -211,7 +202,6 @@ static clave_status read_result(checking *c, uint32_t tid) {
   TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], t->buf,
                                                    t->buffer_offset + (size_t)t->t.offset * size,
                                                    r->got, bytes));
-  if (t->t.is_narrow) widen_bf16(r->got, r->n);
   return read_copy(c, r, &r->want);
 }
 
@@ -228,12 +218,12 @@ clave_status compare_results(checking *c) {
   bool measured = false;
   for (int i = 0; i < c->n_results && !wrong; i++) {
     result *r = &c->results[i];
-    wrong = count_wrong(c, r, &at);
+    wrong = count_wrong(r, &at);
     bool excusable = dtype_is_float(type_of(r)) || rounds_before(c->nd->instruction);
     if (wrong && excusable) {
       if (!measured) TRY(measure_reach(c));
       measured = true;
-      wrong = count_wrong(c, r, &at);
+      wrong = count_wrong(r, &at);
     }
     if (wrong) describe(c, r, wrong, at);
   }

@@ -27,10 +27,10 @@ static void store_float(dtype t, void *data, int64_t i, float x) {
     ((uint16_t *)data)[i] = t == DTYPE_F16 ? f32_to_f16(x) : f32_to_bf16(x);
 }
 
-static void round_floats(rounding how, float scale, float *row, int64_t n) {
+static void round_floats(rounding how, float *row, int64_t n) {
   if (how == ROUNDS_ROWS) rounded_row(row, n);
   for (int64_t i = 0; how == ROUNDS_TO_BF16 && i < n; i++)
-    row[i] = bf16_to_f32(f32_to_bf16(row[i] * scale)) / scale;
+    row[i] = bf16_to_f32(f32_to_bf16(row[i]));
 }
 
 typedef struct row_memory {
@@ -54,23 +54,23 @@ static clave_status read_elements(const oracle *o, const bound_tensor *x, dtype 
 }
 
 /* Row by row. */
-static void round_elements(rounding how, float scale, const tensor *x, dtype to, row_memory *m) {
+static void round_elements(rounding how, const tensor *x, dtype to, row_memory *m) {
   int64_t n = x->dims[x->rank - 1], count = tensor_numel(x);
   for (int64_t at = 0; at < count; at += n) {
     for (int64_t i = 0; i < n; i++) m->row[i] = load_float(x->type, m->elements, at + i);
-    round_floats(how, scale, m->row, n);
+    round_floats(how, m->row, n);
     for (int64_t i = 0; i < n; i++) store_float(to, m->rounded, at + i, m->row[i]);
   }
 }
 
-clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, double scale, buffer **made,
+clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, buffer **made,
                           bound_tensor *out) {
   const oracle *o = c->s->oracle;
   row_memory m = {0};
   *out = *x;
   if (!x->buf || x->t.encoding.kind) return NULL; /* of no elements; codes stay as they are */
   clave_status st = read_elements(o, x, to, &m);
-  if (!st) round_elements(c->rounds, (float)scale != 0 ? (float)scale : 1, &x->t, to, &m);
+  if (!st) round_elements(c->rounds, &x->t, to, &m);
   if (!st && !*made) st = o->cpu->vt->buffer_create(o->cpu, m.bytes, made);
   if (!st) st = o->cpu->vt->write(o->queue, *made, 0, m.rounded, m.bytes);
   out->buf = *made;

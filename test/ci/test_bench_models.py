@@ -124,6 +124,15 @@ def test_row(bench):
     assert "| 3.00 (3.00 to 5.00) |" in bench.table.row(Some(bench.table.MODELS), "opencl", slower, 1e-6, 1e-4)
 
 
+def test_row_over_cpu(bench):
+    """Of one slow model the median is no larger; of most the row is over its bound."""
+    heading = bench.table.head(bench.table.MODELS)
+    for ratios, over in (([1.1, 9, 1.2], []), ([1.1, 1.6, 1.7], ["all, OpenCL over the CPU backend"])):
+        line = bench.table.row_over_cpu(bench.table.MODELS, ratios)
+        assert len(bench.bounds.cells(line)) == len(bench.bounds.cells(heading[0]))
+        assert list(bench.bounds.rows_over("models", [*heading, line])) == over
+
+
 def test_row_with_a_peer_of_its_own(bench):
     """Engines that did not run are dashes."""
     measured = [{k: v for k, v in t.items() if k in ("opencl", "torch")} for t in turns((4, 1, 1, 2))]

@@ -1,11 +1,10 @@
-"""Values between layers under CLAVE_PRECISION=fast: on CPUs that multiply pairs of BF16 those that an op makes and ops
-read which all can have them so are kept as BF16. What an observer is shown tells which: floats whose low 16 bits are 0.
-Answers are held against strict precision's."""
+"""Values between layers under CLAVE_PRECISION=fast: where the CPU backend multiplies pairs of BF16, those that an op
+makes and ops read which all can have them so are kept as BF16. What an observer is shown tells which: floats whose low
+16 bits are 0. Answers are held against strict precision's."""
 
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -22,7 +21,6 @@ FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exist
 PAIRS = "avx512_bf16" in FLAGS
 TILES = "amx_bf16" in FLAGS and os.environ.get("CLAVE_DEVICE_CLASS") != "avx512"
 pytestmark = pytest.mark.skipif(not PAIRS, reason="no instruction for pairs of BF16")
-BY_KERNELS = pytest.mark.skipif(os.environ.get("CLAVE_DEVICE_CLASS") == "gpu", reason="kernels for GPUs keep F32")
 
 
 class Residual(nn.Module):
@@ -244,16 +242,6 @@ BY_C = {
 # Those of which a step is left to tiles, without which the values stay F32.
 BY_TILES = {name for name in BY_C if "transposed" in name or "products" in name}
 KEPT |= BY_C
-# And under OpenCL, where these have kernels of F32 alone: convolutions of groups, of volumes, and by Winograd's method,
-# in the place of which tiles multiply where there are some; upsampling, and norms of groups. Steps behind transposed
-# ones run there before they are rounded.
-WIDE = {
-    "groups": 0,
-    "volumes": 0,
-    **{name: 0 for name in BY_C if "upsampled" in name or "norm" in name},
-    "products of normed rows": KEPT["products of normed rows"][2],
-    "transposed, then a step": 2,
-} | ({} if TILES else {name: 0 for name in KEPT if "Winograd" in name or name in BY_TILES})
 
 
 def sequence(layers):
@@ -281,12 +269,12 @@ def is_bf16(x):
     return x.dtype == np.float32 and not (np.ascontiguousarray(x).view(np.uint32) & 0xFFFF).any()
 
 
-def check(program, inputs, count, monkeypatch, device, bound=2.0**-6):
+def check(program, inputs, count, monkeypatch, bound=2.0**-6):
     """Rounding each value by 2^-9 of itself moves answers by little; so does rounding weights."""
     kept, all_kept = [], []
     see = lambda node, value: (all_kept.append(node), kept.append(node) if is_bf16(value) else None)
     strict = run(program, inputs, "strict", monkeypatch)
-    fast = run(program, inputs, "fast", monkeypatch, see, device)
+    fast = run(program, inputs, "fast", monkeypatch, see)
     assert len(kept) == count, (kept, all_kept)
     for s, f in zip(strict, fast, strict=True):
         assert s.shape == f.shape and f.dtype == np.float32
@@ -303,23 +291,11 @@ def test_kept(name, monkeypatch):
     module = sequence(layers)
     x = torch.randn(shape)
     count = 0 if name in BY_TILES and not TILES else count
-    fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch, "cpu")
+    fast = check(clave.export(module, (x,), verify=False), (x.numpy(),), count, monkeypatch)
     monkeypatch.setenv("CLAVE_THREADS", "3")
     again = run(clave.export(module, (x,), verify=False), (x.numpy(),), "fast", monkeypatch)
     for one, other in zip(fast, again, strict=True):
         assert np.abs(one - other).max() <= 2.0**-7 * np.abs(one).max()
-
-
-@pytest.mark.by_turn(37)
-@BY_KERNELS
-@pytest.mark.parametrize("name", KEPT)
-def test_kept_by_kernels(name, monkeypatch):
-    """Under OpenCL, where the driver is PoCL: others have no instruction for pairs."""
-    layers, shape, count = KEPT[name]
-    module = sequence(layers)
-    x = torch.randn(shape)
-    program = clave.export(module, (x,), verify=False)
-    check(program, (x.numpy(),), WIDE.get(name, count), monkeypatch, "opencl")
 
 
 class OwnBias(nn.Module):
@@ -334,13 +310,12 @@ class OwnBias(nn.Module):
         return torch.addmm(rows, rows, self.second)
 
 
-@pytest.mark.parametrize("device", ["cpu", "opencl"])
-def test_rows_that_are_the_bias(device, monkeypatch):
+def test_rows_that_are_the_bias(monkeypatch):
     """They stay floats, as sums begin with floats."""
     torch.manual_seed(6)
     x = torch.randn(96, 96)
     program = clave.export(OwnBias().eval(), (x,), verify=False)
-    strict, fast = (run(program, (x.numpy(),), how, monkeypatch, device=device)[0] for how in ("strict", "fast"))
+    strict, fast = (run(program, (x.numpy(),), how, monkeypatch)[0] for how in ("strict", "fast"))
     assert np.abs(strict - fast).max() <= 2.0**-6 * np.abs(strict).max()
 
 
@@ -367,8 +342,7 @@ def test_tied(monkeypatch):
 
 
 @pytest.mark.skipif(not TILES, reason="no tiles of BF16")
-@pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=BY_KERNELS)])
-def test_gelu(device):
+def test_gelu():
     """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
     layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]
     for layer in layers[::2]:
@@ -377,7 +351,7 @@ def test_gelu(device):
     x[-1] *= 1e4
     x = x.bfloat16().float()
     program = clave.export(nn.Sequential(*layers).eval(), (x,), verify=False)
-    (got,) = clave.Session(program, device, precision="fast").run(x.numpy())
+    (got,) = clave.Session(program, "cpu", precision="fast").run(x.numpy())
     want = nn.functional.gelu(x.double()).numpy()
     assert is_bf16(np.array(got))
     assert (np.abs(got - want) <= (2.0**-8 + 2.0**-10) * np.abs(want) + 2.0**-29 * np.abs(x.numpy())).all()
@@ -385,48 +359,18 @@ def test_gelu(device):
 
 @pytest.mark.by_turn(8)
 def test_other_devices(monkeypatch):
-    """Devices without an instruction for pairs keep F32, between ops, too, that never multiply any."""
+    """OpenCL devices keep F32, between ops, too, that never multiply any."""
     pools = [nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)]
     module = sequence([conv(24, 48), nn.ReLU(), conv(48, 33), depthwise(33, 3, 1), conv(33, 20), *pools])
     x = torch.randn(2, 24, 13, 17)
     program = clave.export(module, (x,), verify=False)
-    monkeypatch.setenv("CLAVE_ASM", "0")
     kept = []
     run(program, (x.numpy(),), "fast", monkeypatch, lambda node, v: kept.append(is_bf16(v)), "opencl")
     assert len(kept) == 6 and not any(kept)
 
 
-@BY_KERNELS
-@pytest.mark.by_turn(8)
-@pytest.mark.parametrize("right", [True, False])
-def test_self_check(right, tmp_path, monkeypatch):
-    """It shows the CPU backend BF16's floats, and notices a kernel that rounds others."""
-    kernels, row = tmp_path / "kernels", "const float16 v = *(const any_float16 *)from;"
-    shutil.copytree(ROOT / "kernels_cl", kernels)
-    text = (kernels / "narrow.h").read_text()
-    assert text.count(row) == 1
-    if not right:
-        (kernels / "narrow.h").write_text(text.replace(row, row.replace("from;", "from * 1.01f;")))
-    for name, value in (("SELF_CHECK", "on"), ("CACHE_DIR", str(tmp_path / "cache")), ("KERNEL_DIR", str(kernels))):
-        monkeypatch.setenv(f"CLAVE_{name}", value)
-    module = sequence([conv(24, 48), nn.SiLU(), Residual(conv(48, 48)), depthwise(48, 3, 1), conv(48, 20)])
-    x = torch.randn(2, 24, 13, 17)
-    program = clave.export(module, (x,), verify=False)
-    monkeypatch.setenv("CLAVE_PRECISION", "fast")
-    session = clave.Session(program, clave.Device("opencl", fallback=False))
-    if right:
-        assert len(session.run(x.numpy())) == 1
-        return
-    with pytest.raises(clave.Error, match="the kernels of conv give wrong numbers on"):
-        session.run(x.numpy())
-
-
-DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("opencl", marks=BY_KERNELS)])
-
-
 @pytest.mark.by_turn(4)
-@DEVICES
-def test_open_sizes(device, monkeypatch):
+def test_open_sizes(monkeypatch):
     """Of each run: what has few elements at one size is kept at another."""
     module = sequence([conv(16, 24), nn.ReLU(), Residual(conv(24, 24)), conv(24, 64, 3, 2), nn.SiLU(), conv(64, 8)])
     x = torch.randn(2, 16, 20, 22)
@@ -434,39 +378,36 @@ def test_open_sizes(device, monkeypatch):
     program = clave.export(module, (x,), dynamic_shapes={"input": sizes}, verify=False)
     for n, h, count in ((1, 20, 3), (3, 31, 3), (1, 9, 2), (1, 7, 0)):
         x = np.random.default_rng(h).standard_normal((n, 16, h, 22), np.float32)
-        check(program, (x,), count, monkeypatch, device)
+        check(program, (x,), count, monkeypatch)
 
 
 @pytest.mark.by_turn(4)
-@DEVICES
-def test_turned_weight(device, monkeypatch):
+def test_turned_weight(monkeypatch):
     """Its copy is no constant: its reader has kernels of F32 alone."""
     module = sequence([Turned()])
     x = torch.randn(2, 16, 20, 22)
     program = clave.export(module, (x,), verify=False)
     strict = run(program, (x.numpy(),), "strict", monkeypatch)[0]
-    fast = run(program, (x.numpy(),), "fast", monkeypatch, device=device)[0]
+    fast = run(program, (x.numpy(),), "fast", monkeypatch)[0]
     assert np.abs(strict - fast).max() <= 2.0**-6 * np.abs(strict).max()
 
 
 @pytest.mark.by_turn(4)
-@DEVICES
-def test_no_numbers(device, monkeypatch):
+def test_no_numbers(monkeypatch):
     """An infinity stays one, and what is no number is none behind every op that keeps BF16."""
     layers = [conv(16, 24), nn.MaxPool2d(3, 2, 1), depthwise(24, 3, 1), conv(24, 24, 3), conv(24, 8)]
     module = sequence(layers)
     x = np.random.default_rng(1).standard_normal((1, 16, 70, 72), np.float32)
     x[0, 3, 20, 21], x[0, 2, 50, 51] = np.nan, np.inf
     program = clave.export(module, (torch.from_numpy(x),), verify=False)
-    strict, fast = (run(program, (x,), p, monkeypatch, device=device)[0] for p in ("strict", "fast"))
+    strict, fast = (run(program, (x,), p, monkeypatch)[0] for p in ("strict", "fast"))
     assert np.isnan(strict).any() and not np.isnan(strict).all()
     np.testing.assert_array_equal(np.isnan(strict), np.isnan(fast))
 
 
 @pytest.mark.by_turn(6)
 @pytest.mark.parametrize("columns", [13, 60])
-@DEVICES
-def test_infinite_weights(device, columns, monkeypatch):
+def test_infinite_weights(columns, monkeypatch):
     """Of a depthwise convolution, whose padding is left out then."""
     module = sequence([conv(16, 24), depthwise(24, 3, 1), conv(24, 8)])
     with torch.no_grad():
@@ -478,22 +419,21 @@ def test_infinite_weights(device, columns, monkeypatch):
     program = clave.export(module, (torch.from_numpy(x),), verify=False)
     for precision in ("strict", "fast"):
         see = lambda node, value, p=precision: seen.setdefault(p, []).append(value.copy())
-        run(program, (x,), precision, monkeypatch, see, device)
+        run(program, (x,), precision, monkeypatch, see)
     strict, fast = seen["strict"][1], seen["fast"][1]
     assert np.isinf(strict[0, 5]).any() and np.isfinite(strict[0, 5, :, 0]).all()
     np.testing.assert_array_equal(np.isfinite(strict), np.isfinite(fast))
 
 
 @pytest.mark.by_turn(4)
-@DEVICES
-def test_edited(device, monkeypatch):
+def test_edited(monkeypatch):
     """Other numbers in the place of a value that is BF16: what later ops read."""
     module = sequence([conv(16, 33), conv(33, 8)])
     x = torch.randn(2, 16, 13, 17)
     other = torch.randn(2, 33, 13, 17)
     program = clave.export(module, (x,), verify=False)
     monkeypatch.setenv("CLAVE_PRECISION", "fast")
-    session = clave.Session(program, device)
+    session = clave.Session(program, "cpu")
 
     def put(ctx, node, slot, value, edited):
         if node == 0:
@@ -512,8 +452,7 @@ def test_edited(device, monkeypatch):
 
 
 @pytest.mark.by_turn(2)
-@DEVICES
-def test_profiles_and_memory(device, tmp_path, monkeypatch):
+def test_profiles_and_memory(tmp_path, monkeypatch):
     """Shapes have the dtypes that kernels were given, and less memory is planned."""
     module = sequence([conv(16, 64), nn.ReLU(), conv(64, 64, 3, 2), nn.ReLU(), conv(64, 8)])
     clave.export(module, (torch.randn(1, 16, 64, 64),), verify=False).save(str(tmp_path / "m.clv"))
@@ -525,7 +464,7 @@ def test_profiles_and_memory(device, tmp_path, monkeypatch):
             "bench",
             tmp_path / "m.clv",
             "--device",
-            device,
+            "cpu",
             "--runs",
             "1",
             "--breakdown",

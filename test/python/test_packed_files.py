@@ -206,19 +206,17 @@ LAYOUTS = {
     "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",
     "cpu 4 portable": "4fd835e507c963f4147589c84932282e085a9093ff6b5543184102c744141ed8",
-    "opencl 4 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
+    "opencl 5 width 16": "104d48fea48ee38b54fcb9ad48e9d6076386a73d96ab9dfe6e3f8ca23b7d9dc9",
 }
 # Those of fast precision where the processor multiplies pairs of BF16.
 FLAGS = pathlib.Path("/proc/cpuinfo").read_text() if pathlib.Path("/proc/cpuinfo").exists() else ""
 PAIRS, TILES = "avx512_bf16" in FLAGS, "amx_bf16" in FLAGS
 OF_PAIRS = {
     "cpu 4 x86-64 avx512": "228bfc881a39468920d86d86538a40522b3ea728facf9ad483bd2a88b770654c",
-    "opencl 4 width 16": "51b79737c612c28d45b6f7d4ca07c244c087693617a1e32257efdf4ff87f4e3e",
 }
 # And where tiles do: weights of few channels have other forms, of the same versions.
 OF_TILES = {
     "cpu 4 x86-64 avx512": "f39ae679af9ccd3fa14e6a0c5a1157498a146bbf3ae6b66c01cc8c0836c3b8a6",
-    "opencl 4 width 16": "c6331f9071a028d5c07de578e4e200261a658ba272c4c6d7f9906fc234164f44",
 }
 
 

@@ -1,7 +1,9 @@
 /* Which instruction sets kernels may use. */
 #include "backend/cpu/kernels/features.h"
 
-#include "base/amx.h"
+#if KERNEL_X86 && defined(__linux__)
+#include <cpuid.h>
+#endif
 #if KERNEL_ARM && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -27,6 +29,26 @@ void cpu_pretend(cpu_kind kind) {
 #endif
 
 #if KERNEL_X86
+/* Whether the processor has AMX, registers of tiles and their products, for BF16 and for bytes, and
+ * the system lets this process use it. Asking gives every thread of the process, of now and later,
+ * room to keep tiles in. */
+#ifdef __linux__
+static bool amx_is_allowed(void) {
+  enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, ALL = BF16 | TILE | INT8 };
+  enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  unsigned a, b, c, d;
+  long result = ARCH_PRCTL;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & ALL) != ALL) return false;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(REQUEST_PERMISSION), "S"(TILE_DATA)
+                   : "rcx", "r11", "memory");
+  return result == 0;
+}
+#else
+static bool amx_is_allowed(void) { return false; }
+#endif
+
 /* Asks the system the first time. */
 bool cpu_allows_amx(void) {
   enum { UNKNOWN, NO, YES };

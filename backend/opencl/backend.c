@@ -7,7 +7,7 @@
 
 #include "backend/opencl/binaries.h"
 #include "backend/opencl/cache.h"
-#include "backend/opencl/gemm.h"
+#include "backend/opencl/device.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "ops/custom.h"
@@ -19,7 +19,7 @@ static void destroy_device(backend *b) {
   if (!d) return;
   builders_destroy(d->builders);
   programs_destroy(d);
-  gemm_clblast_close(d);
+  clblast_close(d);
   if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
   if (d->context) d->cl->clReleaseContext(d->context);
   mutex_destroy(d->lock);
@@ -204,4 +204,19 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   }
   *out = &d->base;
   return NULL;
+}
+
+clave_status opencl_save_binaries(backend *b, const char *path) {
+  cl_device *d = (cl_device *)b;
+  file_writer *w = NULL;
+  text entries = {0};
+  clave_status st = programs_append(d, &entries);
+  if (!st && !entries.size)
+    st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver gives none",
+                     b->info.name);
+  if (!st) st = file_writer_create(path, &w);
+  if (!st) st = binaries_write(d, &entries, w);
+  file_writer_destroy(w);
+  text_free(&entries);
+  return st;
 }

@@ -118,7 +118,7 @@ void binaries_append(text *to, const uint64_t key[2], const cache_entry *e) {
   text_append(to, zeros, padded((size_t)bytes) - (size_t)bytes);
 }
 
-static clave_status write_pack(const cl_device *d, const text *entries, file_writer *w) {
+clave_status binaries_write(const cl_device *d, const text *entries, file_writer *w) {
   const backend_info *i = &d->base.info;
   pack_header h = {.size = entries->size};
   memcpy(h.magic, magic, sizeof magic);
@@ -127,19 +127,4 @@ static clave_status write_pack(const cl_device *d, const text *entries, file_wri
   TRY(file_writer_append(w, &h, sizeof h));
   if (entries->size) TRY(file_writer_append(w, entries->data, entries->size));
   return file_writer_commit(w);
-}
-
-clave_status opencl_save_binaries(backend *b, const char *path) {
-  cl_device *d = (cl_device *)b;
-  file_writer *w = NULL;
-  text entries = {0};
-  clave_status st = programs_append(d, &entries);
-  if (!st && !entries.size)
-    st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver gives none",
-                     b->info.name);
-  if (!st) st = file_writer_create(path, &w);
-  if (!st) st = write_pack(d, &entries, w);
-  file_writer_destroy(w);
-  text_free(&entries);
-  return st;
 }

@@ -16,5 +16,7 @@ clave_status binaries_take(cl_device *d, const opencl_options *o) STATUS_CHECK;
 bool binaries_find(const cl_device *d, const uint64_t key[2], cache_entry *out);
 /* Appends one to what binaries_take reads. */
 void binaries_append(text *to, const uint64_t key[2], const cache_entry *e);
+/* Writes what was appended as binaries_take reads it, and commits the file. */
+clave_status binaries_write(const cl_device *d, const text *entries, file_writer *w) STATUS_CHECK;
 
 #endif

@@ -71,6 +71,11 @@ clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 /* Whether `word` is among words, which spaces separate. */
 bool has_word(const char *words, const char *word);
 
+/* ---------------------------------------------------------------- device.c */
+
+/* A line for whoever opened the device. */
+void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
+
 /* ---------------------------------------------------------------- instructions.c */
 
 /* Which instructions kernels may use, by CLAVE_ASM. */
@@ -174,7 +179,7 @@ struct cl_device {
   int index;             /* N of opencl:N */
   char forms[32];        /* base.info's */
   builders *builders;    /* owned; NULL: the driver builds well in this process */
-  void *blas;            /* gemm_clblast.c's */
+  void *blas;            /* clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
   instruction_state instructions[4]; /* of the table in instructions.c. Under `lock` */
@@ -213,7 +218,6 @@ bool programs_save_next(cl_device *d); /* one of them; false: all are there */
 /* Appends the binaries of all that have run in this process, as binaries.h has them. */
 clave_status programs_append(cl_device *d, text *to) STATUS_CHECK;
 void programs_destroy(cl_device *d);
-void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
 
 /* Embedded files, written by embed.py (build/gen/kernels_embed.c). */
 typedef struct kernel_file {
@@ -286,9 +290,9 @@ bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, 
 clave_status launch_check(const launch *l, const kernel_signature *g, dtype compute) STATUS_CHECK;
 void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's programs */
 
-/* ---------------------------------------------------------------- record.c */
+/* ---------------------------------------------------------------- recorder.c, record.c */
 
-/* A product that CLBlast runs; gemm_clblast.c's. */
+/* A product that CLBlast runs: clblast.h. */
 typedef struct blas_call blas_call;
 
 typedef struct cl_recording cl_recording;
@@ -405,6 +409,7 @@ struct cl_stream {
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *b, stream *s);
+/* transfers.c */
 clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
                           size_t bytes) STATUS_CHECK;
 clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
@@ -432,10 +437,12 @@ clave_status opencl_run(stream *s, const recording *r, void **state, const run_o
                         uint32_t number) STATUS_CHECK;
 void opencl_state_destroy(stream *s, void *state);
 
-/* ---------------------------------------------------------------- gemm_clblast.c */
+/* ---------------------------------------------------------------- clblast.c */
 
-clave_status blas_run(cl_stream *s, const blas_call *c, const run_operands *o) STATUS_CHECK;
+clave_status blas_run(cl_stream *s, const blas_call *call, const run_operands *o) STATUS_CHECK;
+/* Whether the library failed on the device: then clave's own kernels multiply. */
 bool blas_is_refused(const cl_device *d);
 void blas_refuse(cl_device *d, const struct clave_error *why); /* leaves a note */
+void clblast_close(cl_device *d);
 
 #endif

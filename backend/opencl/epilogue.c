@@ -91,15 +91,6 @@ void launch_epilogue_of_part(launch *l, bool last) {
 
 /* ---------------------------------------------------------------- results of another dtype */
 
-bool describe_own_epilogue(const node *n, elementwise_form *f) {
-  if (!describe_epilogue(n, f)) return false;
-  if (f->inputs[0] == &f->result) {
-    f->result.slot = RESULT_SLOT;
-    f->result.t.offset = 0;
-  }
-  return true;
-}
-
 bound_tensor op_result(const cl_recorder *s, const bound_tensor *out) {
   const epilogue_part *e = s->epilogue;
   return e && steps_change_dtype(&e->s) ? e->s.f.result : *out;

@@ -60,3 +60,21 @@ clave_status gemm_tile(const gemm *g) {
   size_t side = recorder_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};
   return launch_run(&l, 3, global, local);
 }
+
+tuning_key gemm_key(const gemm *g) {
+  const matmul_form *f = &g->f;
+  tuning_key k = recorder_key(g->s);
+  tuning_key_text(&k, "a", dtype_name(f->a->t.type));
+  tuning_key_text(&k, "b", dtype_name(f->b->t.type));
+  tuning_key_text(&k, "out", dtype_name(f->out->t.type));
+  tuning_key_int(&k, "batches", f->batches);
+  tuning_key_int(&k, "m", f->m);
+  tuning_key_int(&k, "n", f->n);
+  tuning_key_int(&k, "k", f->k);
+  tuning_key_text(&k, "order",
+                  f->a_k == 1 ? (f->b_k == 1 ? "rows-rows" : "rows-columns")
+                              : (f->b_k == 1 ? "columns-rows" : "columns-columns"));
+  tuning_key_int(&k, "constants", (f->a->is_constant ? 1 : 0) + (f->b->is_constant ? 2 : 0));
+  if (f->bias) tuning_key_int(&k, "bias", 1);
+  return k;
+}

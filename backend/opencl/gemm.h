@@ -35,6 +35,10 @@ static inline bool gemm_is_small_float(dtype t) {
   return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
+static inline bool gemm_is_encoded(const gemm *g) {
+  return g->f.b->t.encoding.kind != ENCODING_PLAIN;
+}
+
 /* By the implementation that suits it best. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;
 /* The sizes and dtypes of a product. */
@@ -90,7 +94,6 @@ clave_status gemm_panels(const gemm *g) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 
 /* gemm_encoded.c */
-bool gemm_is_encoded(const gemm *g);
 clave_status gemm_encoded(const gemm *g) STATUS_CHECK;
 
 clave_status gemm_row_lanes(const gemm *g) STATUS_CHECK;
@@ -102,6 +105,5 @@ bool gemm_columns_takes(const gemm *g, int64_t columns); /* for a work-item of a
 /* gemm_clblast.c */
 bool gemm_clblast_usable(const gemm *g); /* libclblast is there and takes these operands */
 clave_status gemm_clblast(const gemm *g) STATUS_CHECK;
-void gemm_clblast_close(cl_device *d);
 
 #endif

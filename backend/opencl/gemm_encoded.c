@@ -8,8 +8,6 @@
 /* As in kernels_cl/gemv_encoded.cl. */
 enum { GROUP = 64, MOST_ROWS = 8 };
 
-bool gemm_is_encoded(const gemm *g) { return g->f.b->t.encoding.kind != ENCODING_PLAIN; }
-
 static int rows_at_once(const gemm *g) {
   int rows = 1;
   while (rows < MOST_ROWS && rows < g->f.m) rows *= 2;

@@ -37,18 +37,6 @@ struct kernel_program {
 
 const char custom_kernel_name[] = "custom";
 
-void device_note(cl_device *d, const char *format, ...) {
-  if (!d->message) return;
-  char line[512];
-  va_list args;
-  va_start(args, format);
-  number_vprint(line, sizeof line, format, args);
-  va_end(args);
-  mutex_lock(d->note_lock);
-  d->message(d->message_ctx, line);
-  mutex_unlock(d->note_lock);
-}
-
 /* ---------------------------------------------------------------- finding */
 
 static void program_destroy(cl_device *d, kernel_program *p) {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/epilogue.h"
+
 #define NAMES_OF_INPUTS(p, end) \
   { p "0" end, p "1" end, p "2" end, p "3" end, p "4" end, p "5" end, p "6" end, p "7" end }
 #define NAMES(p)                                                                                 \
@@ -111,6 +113,15 @@ int steps_inner_code(const steps_text *p) {
   int code = 0;
   for (int i = 0; i < p->f.n_inputs; i++) code = code * 3 + (int)p->inner[i];
   return code;
+}
+
+bool describe_own_epilogue(const node *n, elementwise_form *f) {
+  if (!describe_epilogue(n, f)) return false;
+  if (f->inputs[0] == &f->result) {
+    f->result.slot = RESULT_SLOT;
+    f->result.t.offset = 0;
+  }
+  return true;
 }
 
 /* ---------------------------------------------------------------- source text */

@@ -95,7 +95,7 @@ clave_status program_find_method(const clave_program *p, const char *name,
  * NULL for none, else an absolute path, unless the working folder is gone. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
 
-/* ---- tune.c ---- */
+/* ---- tuning_tables.c ---- */
 /* What tables of a device are for, one line. */
 clave_status tuning_identity(const backend_info *i, text *out) STATUS_CHECK;
 /* Tables for all backends, with what the cache folder has. */

@@ -44,13 +44,6 @@ static void close_packing(packing *k) {
   for (int b = 0; b < k->devices->count; b++) constant_store_destroy(k->stores[b]);
 }
 
-bool program_is_in_use(clave_program *c) {
-  mutex_lock(c->lock);
-  bool is = c->n_stores > 0;
-  mutex_unlock(c->lock);
-  return is;
-}
-
 clave_status clave_program_pack(clave_program *c, clave_device *device,
                                 const clave_session_options *options) {
   OWN_FLOAT_ENV;

@@ -378,3 +378,10 @@ clave_status clave_program_constant(const clave_program *c, uint32_t slot, clave
   tensor_to_public(&c->p->types[slot], c->p->constants[slot], out);
   return NULL;
 }
+
+bool program_is_in_use(clave_program *c) {
+  mutex_lock(c->lock);
+  bool is = c->n_stores > 0;
+  mutex_unlock(c->lock);
+  return is;
+}

@@ -72,13 +72,6 @@ static const uint8_t kind_of_type[] = {
     [SPM_USER_DEFINED] = PIECE_USER, [SPM_UNUSED] = PIECE_UNUSED, [SPM_BYTE] = PIECE_ADDED,
 };
 
-int spm_byte_of(span piece) {
-  static const char digits[] = "0123456789ABCDEF";
-  if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') return -1;
-  const char *high = memchr(digits, piece.data[3], 16), *low = memchr(digits, piece.data[4], 16);
-  return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
-}
-
 static clave_status check_piece(const spm_piece *p) {
   if (p->text.size == 0) return INVALID("it is empty");
   if (p->text.size >= LONGEST_PIECE)

@@ -22,6 +22,13 @@ typedef struct spm_decoding {
   bool space_taken; /* a piece lost the dummy space */
 } spm_decoding;
 
+int spm_byte_of(span piece) {
+  static const char digits[] = "0123456789ABCDEF";
+  if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') return -1;
+  const char *high = memchr(digits, piece.data[3], 16), *low = memchr(digits, piece.data[4], 16);
+  return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
+}
+
 static void put(spm_decoding *d, const char *bytes, size_t n, text *out) {
   text_append(d->decoder->denormalize ? &d->whole : out, bytes, n);
   d->any |= n > 0;

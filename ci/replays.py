@@ -174,23 +174,27 @@ def replay_everywhere(r):
 PROCESSORS = {"aarch64": ("max", "cortex-a57"), "armhf": ("max",), "riscv64": ("rv64",)}
 
 
+def processor_jobs(r, processor, models):
+    """The C tests that need no device and start no processes on the first model, those of the backend on each, and
+    one in 4 of the op cases on each, others on the next day."""
+    build = f"build/{processor}"
+    left_out = ["/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code"]
+    # qemu-arm tells a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
+    left_out += ["test_file_guard"] if processor == "armhf" else []
+    tests = [t for t in tests_in(build) if not any(name in t for name in left_out)]
+    for k, cpu in enumerate(models):
+        of_cpu = [t for t in tests if k == 0 or "/backend/" in t]
+        commands = [replay_job(r, "cpu", "--part", f"{k}/4", build=build).command, *([t] for t in of_cpu)]
+        env = {"CPU": cpu, "CLAVE_DEVICE": "cpu", "CLAVE_TEST_TURN": r.turn}
+        yield from (Job(["ci/cross", processor, "run", *c], env, f"{processor} {cpu}") for c in commands)
+
+
 def processors(r):
-    """On other processors, which qemu emulates: the C tests that need no device and start no processes, and one in 4 of
-    the op cases, others on the next day, on the CPU backend."""
-    needs_more = ("/api/", "test_opencl", "test_process", "test_arguments", "test_loaded_code")
-    jobs = []
+    """On other processors, which qemu emulates, on the CPU backend. Where a test takes a sample by the day
+    (CLAVE_TEST_TURN), it does so here: emulated processors are ten times as slow, or more."""
     for processor, models in PROCESSORS.items():
-        build = f"build/{processor}"
         r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
-        # qemu-arm tells a handler of SIGBUS the host's address instead of the guest's (seen with qemu 7.2).
-        left_out = (*needs_more, "test_file_guard") if processor == "armhf" else needs_more
-        tests = [t for t in tests_in(build) if not any(name in t for name in left_out)]
-        for k, cpu in enumerate(models):
-            of_cpu = [t for t in tests if k == 0 or "/backend/" in t]
-            commands = [replay_job(r, "cpu", "--part", f"{k}/4", build=build).command, *([t] for t in of_cpu)]
-            env = {"CPU": cpu, "CLAVE_DEVICE": "cpu"}
-            jobs += [Job(["ci/cross", processor, "run", *c], env, f"{processor} {cpu}") for c in commands]
-    r.run_all(jobs, timeout=3600)
+        r.run_all(list(processor_jobs(r, processor, models)), timeout=3600)
 
 
 def data_races(r):

@@ -244,7 +244,12 @@ class Runner:
             self.record.write_text(json.dumps(self.kept, indent=1))
 
     def attempt(self, command, env, timeout):
-        """(exit status, output). A run of all has hours, often beside other work: four times as long to finish."""
+        """(exit status, output)."""
+        return self.measure(command, env, timeout)[:2]
+
+    def measure(self, command, env, timeout):
+        """(exit status, output, processor seconds). A run of all has hours, often beside other work: four times as
+        long to finish."""
         timeout *= 4 if self.everything else 1
         with tempfile.TemporaryFile() as output:
             try:
@@ -257,13 +262,13 @@ class Runner:
                     stderr=subprocess.STDOUT,
                 )
             except OSError as error:
-                return 127, str(error)
-            code, note = self.wait(p, timeout)
+                return 127, str(error), 0.0
+            code, note, used = self.wait(p, timeout)
             output.seek(0)
-            return code, output.read().decode(errors="replace") + note
+            return code, output.read().decode(errors="replace") + note, used
 
     def wait(self, p, timeout):
-        """(exit status, a note where it was stopped) of a process; what it took of the processors is added."""
+        """(exit status, a note where it was stopped, processor seconds) of a process; the seconds are added."""
         late = threading.Event()
         timer = threading.Timer(timeout, lambda: (late.set(), os.kill(p.pid, signal.SIGKILL)))
         timer.start()
@@ -274,9 +279,10 @@ class Runner:
             timer.join()
         _, status, used = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
+        seconds = used.ru_utime + used.ru_stime
         with self.lock:
-            self.cpu += used.ru_utime + used.ru_stime
-        return (124, f"\nstopped after {timeout} s") if late.is_set() else (p.returncode, "")
+            self.cpu += seconds
+        return (124, f"\nstopped after {timeout} s", seconds) if late.is_set() else (p.returncode, "", seconds)
 
     def run(self, command, name, env=None, timeout=900):
         """Runs one command; its counts are added, its output is shown only if something failed. One that passed at an
@@ -289,11 +295,11 @@ class Runner:
             if self.stop.is_set():
                 return False
             begin = time.monotonic()
-            code, output = self.attempt(command, env, timeout)
+            code, output, used = self.measure(command, env, timeout)
             for _ in range(3):  # on a busy machine it can fail twice in a row
                 if LEAK_CHECK_FAILED not in output:
                     break
-                code, output = self.attempt(command, env, timeout)
+                code, output, used = self.measure(command, env, timeout)
             took = time.monotonic() - begin
         self.commands.append((took, f"{self.part_name}: {name}"))
         passed, failed = count(output) or (int(code == 0), int(code != 0))
@@ -304,7 +310,8 @@ class Runner:
                 print(f"FAILED (exit {code}): {self.part_name}: {name}", flush=True)
             else:
                 self.keep(key, took, passed, count_skips(output))
-        return self.add(name, f"{took:.0f} s", passed, failed, count_skips(output))
+        # Beside other work the time says little, and the processor seconds say what the command costs.
+        return self.add(name, f"{took:.0f} s ({used:.0f} of a processor)", passed, failed, count_skips(output))
 
     def add(self, name, took, passed, failed, skipped):
         """Adds a command's counts; whether none failed."""

@@ -1,5 +1,5 @@
 /* The statements of run_model: commands in their order, branches and loops around those of bodies,
- * as interp/control_flow.c runs them. */
+ * as interp/run/control_flow.c runs them. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

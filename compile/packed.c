@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "interp/running.h"
+#include "interp/run/run.h"
 
 /* "cpu 2 x86-64 avx512": behind kind and version; "": it is no such text. */
 static const char *level_of(const char *layout) {

@@ -7,8 +7,8 @@
 #include "backend/cpu/recorded.h"
 #include "base/file.h"
 #include "compile/runtime/info.h"
+#include "interp/plan/schedule_cache.h"
 #include "interp/scalar.h"
-#include "interp/schedule_cache.h"
 
 enum { ALIGNMENT = MEMORY_ALIGNMENT };
 

@@ -2,15 +2,15 @@
 #define INTERP_SCHEDULE_H
 /* What a method does for one set of sizes: commands over symbolic blocks of memory, with offsets
  * and lifetimes. A pure function of the executable and the sizes, which touches no memory of a
- * device and never changes once planned (planner.h).
+ * device and never changes once planned (plan/plan.h).
  *
  * Where sizes depend on data a schedule ends: at an Item, whose value the session reads, and at a
  * body of a control op that cannot be planned before it runs. What comes then is a schedule of its
  * own, made of the one before and the value: a copy of its tables with more behind them. They are
  * kept too (schedule_cache.h), each by the one it follows. */
-#include "interp/arena.h"
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
+#include "interp/plan/arena.h"
 
 #define FOREVER UINT32_MAX /* a block that outlives the schedule's commands */
 

@@ -12,7 +12,7 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend
 COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
   $(addprefix json/,json.h syntax.c writer.h writer.c) \
   $(filter-out %/backend.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
-  $(addprefix interp/,arena.h arena.c executable.h interp.h plan_control.c plan_narrow.c plan_op.c plan_part.c plan_storage.c planner.h planner.c scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \
+  $(filter-out interp/plan/schedule_cache.%,$(wildcard interp/plan/*.[ch])) $(addprefix interp/,executable.h interp.h scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \
   serialize/program.h serialize/numbering.c
 COMPILED := $(filter-out base/tuning_%.c,$(COMPILED))
 COMPILED_GEN = $(addprefix $(GEN)/,steps.def ir.h ir_desc.c op_rules.h cpu_ops.h steps_table.c)

@@ -20,7 +20,7 @@ typedef struct tensor {
   int64_t strides[MAX_RANK]; /* in elements, may be 0 or negative */
   int64_t offset;            /* of element [0, ..., 0], in elements from the start of the storage */
   encoding encoding;         /* of a constant's bytes, which then have no strides */
-  bool is_narrow; /* F32 in the program, kept as BF16, which `type` is (interp/plan_narrow.c) */
+  bool is_narrow; /* F32 in the program, kept as BF16, which `type` is (interp/plan/precision.c) */
 } tensor;
 
 /* As the program has it. */

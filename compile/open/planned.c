@@ -7,7 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "base/fault.h"
 #include "compile/runtime/planner.h"
-#include "interp/planner.h"
+#include "interp/plan/plan.h"
 #include "interp/scalar.h"
 
 typedef struct made_form {

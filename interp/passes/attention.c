@@ -242,12 +242,6 @@ static bool take_probabilities(match *m, uint32_t x, found_attention *f) {
 
 /* ---------------------------------------------------------------- the mask */
 
-bool is_one_mask(const draft *d, uint32_t mask) {
-  for (int i = 0; i < draft_rank(d, mask) - 2; i++)
-    if (!size_is(draft_size(d, mask, i), 1)) return false;
-  return true;
-}
-
 /* Can a mask that was applied to scores of the leading sizes `at` be applied under `lead`? Those
  * are equal, or it is the same for all leading indices, or has an entry for each. */
 static bool can_view(const draft *d, uint32_t mask, uint32_t at, uint32_t lead) {

@@ -121,6 +121,12 @@ static uint32_t transposed(match *m, uint32_t kt, uint32_t lead) {
 
 /* ---------------------------------------------------------------- masks */
 
+bool is_one_mask(const draft *d, uint32_t mask) {
+  for (int i = 0; i < draft_rank(d, mask) - 2; i++)
+    if (!size_is(draft_size(d, mask, i), 1)) return false;
+  return true;
+}
+
 /* The mask as one for scores of the leading sizes `lead`. */
 static uint32_t viewed(match *m, uint32_t mask, uint32_t at, uint32_t lead) {
   const draft *d = m->d;

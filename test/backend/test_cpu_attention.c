@@ -13,6 +13,7 @@
 
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 
 enum { KV = 2, MOST = 1 << 17 }; /* MOST: elements of an operand */
@@ -32,13 +33,22 @@ typedef struct operands {
   uint16_t halves[2][MOST]; /* k and v, where they are narrow */
 } operands;
 
+/* Elements of the largest operand. */
+static int64_t most_elements(const shape *s) {
+  const int64_t widest = larger(s->head_dim, s->v_dim);
+  const int64_t n = larger(KV * larger(s->share * s->queries, s->keys) * widest,
+                           s->mask == DTYPE_I64 ? 0 : s->queries * s->keys);
+  assert_true(n <= MOST);
+  return n;
+}
+
 static ktensor tensor_of(void *data, dtype t, int64_t heads, int64_t rows, int64_t size) {
   return (ktensor){data, t, 3, {heads, rows, size}, {rows * size, size, 1}};
 }
 
 /* Some numbers in [-1, 1). */
-static void fill(float *x, double *wide, uint32_t seed) {
-  for (int i = 0; i < MOST; i++) {
+static void fill(float *x, double *wide, int64_t n, uint32_t seed) {
+  for (int64_t i = 0; i < n; i++) {
     seed = seed * 1664525 + 1013904223;
     x[i] = (float)(int32_t)seed * 0x1p-31F;
     wide[i] = (double)x[i];
@@ -48,7 +58,7 @@ static void fill(float *x, double *wide, uint32_t seed) {
 /* Rounds k and v to the type of the cache. */
 static void narrow(const shape *s, operands *x) {
   for (int of = 0; of < 2; of++)
-    for (int i = 0; i < MOST; i++) {
+    for (int64_t i = 0; i < most_elements(s); i++) {
       const float v = of ? x->v[i] : x->k[i];
       const bool is_f16 = s->cache == DTYPE_F16;
       const uint16_t h = x->halves[of][i] = is_f16 ? f32_to_f16(v) : f32_to_bf16(v);
@@ -61,9 +71,10 @@ static operands *make_operands(const shape *s) {
   operands *x = calloc(1, sizeof *x);
   assert_non_null(x);
   float *floats[] = {x->q, x->k, x->v, x->mask};
-  for (uint32_t i = 0; i < 4; i++) fill(floats[i], x->wide[i], i + 1);
+  const int64_t n = most_elements(s);
+  for (uint32_t i = 0; i < 4; i++) fill(floats[i], x->wide[i], n, i + 1);
   if (s->cache) narrow(s, x);
-  for (int64_t i = 0; i < MOST; i++) {
+  for (int64_t i = 0; i < n; i++) {
     const bool hidden = i / s->keys % s->queries == 1;
     x->seen[i] = !hidden && x->mask[i] > -0.5F;
     if (!hidden) continue;
@@ -132,7 +143,7 @@ static void check_rounded(const shape *s, operands *x, const float *plain) {
     return;
   }
   for (int of = 0; of < 3; of++)
-    for (int i = 0; i < MOST; i++)
+    for (int64_t i = 0; i < most_elements(s); i++)
       x->wide[of][i] = (double)bf16_to_f32(f32_to_bf16((float)x->wide[of][i]));
   run(&wide, 1);
   compare(s, x, 0x1p-9 + 2e-6);
@@ -176,7 +187,7 @@ static const shape shapes[] = {{1, 16, 128, 64, 64, .mask = DTYPE_I64},
 
 static void test_shapes(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check(&shapes[i]);
   }
@@ -261,9 +272,9 @@ static void test_huge_scores(void **state) {
   for (int64_t i = 0; i < KV * s.queries * s.head_dim; i++) x->q[i] = 0x1p60F;
   for (int64_t i = 0; i < KV * s.keys * s.head_dim; i++)
     x->k[i] = i / s.head_dim % s.keys == ONE ? 0x1p40F : -0x1p30F * (float)(i % 7 + 1);
-  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++)
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level))
     for (int rounds = 0; rounds < 2; rounds++) {
-      cpu_use_at_most((cpu_level)level);
+      cpu_use_at_most(level);
       attention_args a = args_of(&s, x, DTYPE_F32);
       a.rounds = rounds;
       memset(x->out, 0, sizeof x->out);

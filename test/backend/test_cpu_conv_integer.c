@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/conv_integer_tiles.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/requantise.h"
+#include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 
 enum { MOST = 1 << 16 };
@@ -21,7 +22,8 @@ static int random_byte(void) {
 
 static uint8_t x[MOST];
 static int8_t weight[MOST];
-static int32_t bias[256], out[MOST], want[MOST];
+static int32_t bias[256], out[MOST];
+static int32_t want[MOST]; /* the sums of the form that is checked, from find_want */
 
 static conv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   int64_t covered = dilation * (kernel - 1) + 1;
@@ -62,15 +64,18 @@ static int64_t sum_at(const conv_integer_args *a, int64_t image, int64_t output,
   return sum;
 }
 
-static int64_t find_want(const conv_integer_args *a) {
+static int64_t result_size(const conv_args *c) {
+  return c->images * c->groups * c->outputs * out_size(c);
+}
+
+static void find_want(const conv_integer_args *a) {
   const conv_args *c = &a->conv;
-  const conv_dim *d = c->dims;
-  int64_t cells = d[0].out * d[1].out * d[2].out, n = 0;
+  int64_t cells = out_size(c), n = 0;
+  assert_true(result_size(c) <= MOST);
   for (int64_t image = 0; image < c->images; image++)
     for (int64_t o = 0; o < c->groups * c->outputs; o++)
       for (int64_t cell = 0; cell < cells; cell++)
         want[n++] = (int32_t)(sum_at(a, image, o, cell) + (c->bias ? bias[o] : 0));
-  return n;
 }
 
 static void run(const conv_integer_args *a) {
@@ -80,7 +85,7 @@ static void run(const conv_integer_args *a) {
 }
 
 static void check(const conv_integer_args *a) {
-  int64_t n = find_want(a);
+  const int64_t n = result_size(&a->conv);
   for (int64_t i = 0; i < n; i++) out[i] = -1;
   run(a);
   for (int64_t i = 0; i < n; i++) assert_int_equal(out[i], want[i]);
@@ -121,12 +126,13 @@ static int code_of(const requantise_args *p, int32_t sum, int64_t i, int64_t cha
   return p->type == DTYPE_I8 ? (int8_t)(int)v : (uint8_t)(int)v;
 }
 
-static void fill_codes(dtype t) {
+/* t: the type of the n numbers that are added. */
+static void fill_codes(dtype t, int64_t n) {
   for (int i = 0; i < 256; i++) {
     scales[i] = (float)(random_byte() + 1) * 1e-5F;
     biases[i] = (float)(random_byte() - 128) * 0.01F;
   }
-  for (int64_t i = 0; i < MOST; i++) {
+  for (int64_t i = 0; i < n; i++) {
     if (t == DTYPE_F32)
       ((float *)(void *)added)[i] = (float)(random_byte() - 128) * 0.3F;
     else if (t == DTYPE_I32)
@@ -166,12 +172,12 @@ static requantise_args codes_of(const conv_integer_args *a, int which) {
 static void check_codes(const conv_integer_args *sums, int which) {
   enum { GUARD = 64 };
   conv_integer_args a = *sums;
-  const int64_t n = find_want(&a), channels = a.conv.groups * a.conv.outputs,
-                images = a.conv.images, plane = n ? n / channels / images : 0;
+  const int64_t n = result_size(&a.conv), channels = a.conv.groups * a.conv.outputs,
+                plane = out_size(&a.conv);
   unsigned char *codes = (unsigned char *)out;
   a.makes_codes = true;
   a.codes = codes_of(&a, which);
-  fill_codes(a.codes.terms[1].type);
+  fill_codes(a.codes.terms[1].type, n);
   memset(out, 0x5a, (size_t)(n + GUARD));
   run(&a);
   for (int64_t i = 0; i < n; i++) {
@@ -184,13 +190,13 @@ static void check_codes(const conv_integer_args *sums, int which) {
 /* What the same codes decode to. */
 static void check_decoded(const conv_integer_args *sums, int which) {
   conv_integer_args a = *sums;
-  const int64_t n = find_want(&a), channels = a.conv.groups * a.conv.outputs,
-                plane = n ? n / channels / a.conv.images : 0;
+  const int64_t n = result_size(&a.conv), channels = a.conv.groups * a.conv.outputs,
+                plane = out_size(&a.conv);
   a.makes_codes = a.decodes = true;
   a.codes = codes_of(&a, which);
   a.decode_zero = which & 2 ? 3 : 0;
   a.decode_scale = 0.37F;
-  fill_codes(a.codes.terms[1].type);
+  fill_codes(a.codes.terms[1].type, n);
   for (int64_t i = 0; i <= n; i++) out[i] = 77;
   run(&a);
   for (int64_t i = 0; i < n; i++) {
@@ -231,6 +237,16 @@ static void check_tiles(const conv_integer_args *plain, int which) {
   free_pool(&pool);
 }
 
+/* By all levels of instructions. */
+static void check_levels(const conv_integer_args *a, int which) {
+  find_want(a);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+    cpu_use_at_most(level);
+    check_all(a, which);
+    if (a->conv.groups == 1 && a->conv.channels > 1) check_tiles(a, which);
+  }
+}
+
 static void check_forms(const conv_args *forms, int n) {
   for (int i = 0; i < n; i++)
     for (int variant = 0; variant < 8; variant++) {
@@ -240,8 +256,7 @@ static void check_forms(const conv_args *forms, int n) {
       a.conv.bias = variant & 1 ? bias : NULL;
       a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
       fill(variant & 4);
-      check_all(&a, which);
-      if (a.conv.groups == 1 && a.conv.channels > 1) check_tiles(&a, which);
+      check_levels(&a, which);
     }
 }
 
@@ -254,7 +269,8 @@ static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t 
                      .dims = {z, y, x_dim}};
 }
 
-static void check_most(void) {
+static void test_most_sums(void **state) {
+  (void)state;
   const conv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
       form(2, 1, 3, 5, one, dim(9, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)),
@@ -276,7 +292,8 @@ static void check_most(void) {
 }
 
 /* Rows that vectors of depthwise outputs do not fill, windows beyond the planes; whole tiles. */
-static void check_more(void) {
+static void test_more_sums(void **state) {
+  (void)state;
   const conv_dim one = dim(1, 1, 1, 0, 1);
   const conv_args forms[] = {
       form(2, 5, 1, 1, one, dim(9, 3, 1, 1, 1), dim(23, 3, 1, 1, 1)),
@@ -293,15 +310,6 @@ static void check_more(void) {
       form(2, 1, 6, 49, one, dim(9, 1, 2, 0, 1), dim(40, 2, 3, 1, 2)),
   };
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
-}
-
-static void test_sums(void **state) {
-  (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
-    cpu_use_at_most(level);
-    check_most();
-    check_more();
-  }
 }
 
 /* Of whole tiles and of sixteens, where no 32 bits hold what sums are scaled to. */
@@ -357,7 +365,7 @@ static void check_tensor(dtype first, int64_t row, int which) {
   requantise_args p = codes_of(&shape, which);
   p.terms[0].x = firsts, p.terms[0].type = first;
   p.row = row, p.out = codes;
-  fill_codes(p.terms[1].type);
+  fill_codes(p.terms[1].type, n);
   for (int64_t i = 0; i < n; i++) want[i] = put_first(firsts, first, i);
   codes[n] = 0x5a;
   kernel_fault fault = {0};
@@ -376,7 +384,7 @@ static void test_codes_of_tensors(void **state) {
   (void)state;
   static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};
   static const int64_t rows[] = {1, 16, 37, 300};
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (int i = 0; i < 16; i++)
       for (int which = 0; which < 256; which += 17) check_tensor(types[i / 4], rows[i % 4], which);
@@ -384,8 +392,8 @@ static void test_codes_of_tensors(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),
-                                     cmocka_unit_test(test_codes_of_large_sums),
-                                     cmocka_unit_test(test_codes_of_tensors)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_most_sums), cmocka_unit_test(test_more_sums),
+      cmocka_unit_test(test_codes_of_large_sums), cmocka_unit_test(test_codes_of_tensors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
 enum { MOST_OUT = 1 << 18, MOST_OUTPUTS = 38, MOST_WEIGHT = MOST_OUTPUTS * 25, GUARD = 64 };
@@ -43,22 +44,23 @@ static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim 
                      .tail = conv_tail_none};
 }
 
+static int64_t result_size(const conv_args *p) {
+  return p->images * p->groups * p->outputs * out_size(p);
+}
+
 /* x on its own, so that a read beyond its end is found. */
 static float *draw_numbers(conv_args *p) {
   int64_t n = p->images * p->groups * in_size(p);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
   assert_non_null(made);
+  assert_true(result_size(p) <= MOST_OUT);
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
   for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
-  for (int i = 0; i < MOST_OUT; i++) added[i] = draw();
+  for (int64_t i = 0; i < result_size(p); i++) added[i] = draw();
   p->x = made;
   return made;
-}
-
-static int64_t result_size(const conv_args *p) {
-  return p->images * p->groups * p->outputs * out_size(p);
 }
 
 static void run(const conv_args *p, int n_threads) {
@@ -119,7 +121,6 @@ static void check_steps(conv_args p) {
 static void check_form(const conv_args *p) {
   int64_t planes = p->images * p->groups * p->outputs, n = 0;
   const size_t made = (size_t)(result_size(p) + GUARD) * sizeof *out;
-  assert_true(result_size(p) <= MOST_OUT);
   run(p, 1);
   for (int64_t plane = 0; plane < planes; plane++)
     for (int64_t y = 0; y < p->dims[1].out; y++)
@@ -182,7 +183,7 @@ static void check_forms(void) {
 
 static void test_sizes(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     check_forms();
   }

@@ -4,6 +4,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/recorded.h"
+#include "backend/cpu_levels.h"
 #include "base/threads.h"
 
 static int count_features(void) {
@@ -46,6 +47,27 @@ static void test_other_threads_do_not_pretend(void **state) {
   assert_int_equal(there, own);
 }
 
+/* Each level that a loop over them visits has more than the one before, none is left out, and after
+ * the last one kernels use all. */
+static void test_levels(void **state) {
+  (void)state;
+  int counts[CPU_AMX + 1], visited = 0;
+  bool is_new[CPU_AMX + 1] = {false};
+  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+    counts[level] = count_instruction_sets((cpu_level)level);
+    is_new[level] = level == CPU_PORTABLE || counts[level] > counts[level - 1];
+  }
+  assert_int_equal(counts[CPU_PORTABLE], 0);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+    assert_true(is_new[level]);
+    is_new[level] = false;
+    visited++;
+  }
+  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++) assert_false(is_new[level]);
+  assert_true(visited >= 1);
+  assert_int_equal(count_features() + cpu_has_amx(), counts[CPU_AMX]);
+}
+
 static size_t scratch_of_kind(const kernel_context *ctx, const void *args) {
   (void)args;
   return (size_t)(cpu_has_avx512() ? 100 : cpu_has_avx2() ? 300 : 200) * (size_t)ctx->n_threads;
@@ -73,6 +95,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_kinds),
       cmocka_unit_test(test_other_threads_do_not_pretend),
+      cmocka_unit_test(test_levels),
       cmocka_unit_test(test_scratch_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/matmul_integer_tiles.h"
+#include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 
 enum { MOST = 1 << 19, MOST_COLUMNS = 1024, BEHIND = 64 };
@@ -125,8 +126,8 @@ static void fill(int64_t k, bool largest) {
 
 /* By each set of instructions, of which the processor has the last; two of the formulas. */
 static void check_levels(const matmul_integer_args *p, int which) {
-  for (int level = CPU_PORTABLE; level <= CPU_AMX; level++) {
-    cpu_use_at_most((cpu_level)level);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+    cpu_use_at_most(level);
     check(p);
     for (int i = which; i < which + 2; i++) {
       check_formula(p, INTEGER_CODES, i);

@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/rows.h"
+#include "backend/cpu_levels.h"
 #include "backend/encoded_rows.h"
 #include "backend/kernel_pool.h"
 #include "base/code_panels.h"
@@ -142,7 +143,7 @@ static void test_cuts(void **state) {
   (void)state;
   static const gemm_cut cuts[] = {{64, 0}, {128, 0}, {512, 0}, {0, 96}};
   static float want[MOST_ROWS * MOST_COLUMNS], got[MOST_ROWS * MOST_COLUMNS];
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
       matmul_args p = args_of(DTYPE_F32, MOST_ROWS, numbers_of_columns[i], 67);
@@ -180,7 +181,7 @@ static void test_encoded(void **state) {
                                 {"int3:16:zeros", 67, 0, 0},
                                 {"int8:48", 150, 0, 0},
                                 {"int2:80:zeros:f32", 211, 0, 0}};
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_encoded(&all[i]);
   }
@@ -223,7 +224,7 @@ static void check_floats(const char *name, float (*value)(uint8_t)) {
 
 static void test_floats(void **state) {
   (void)state;
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     check_floats("e4m3", f8_e4m3_to_f32);
     check_floats("e5m2", f8_e5m2_to_f32);
@@ -260,7 +261,7 @@ static void test_plain(void **state) {
   (void)state;
   static const int64_t depths[] = {1, 31, 64, 130, 300};
   static const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (int i = 0; i < 3 * 5 * 8; i++) {
       dtype t = types[i % 3];

@@ -8,12 +8,14 @@
 #include "backend/cpu/kernels/conv.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/winograd.h"
+#include "backend/cpu_levels.h"
 #include "backend/followed.h"
 
 enum { MOST_X = 1 << 19, MOST_WEIGHT = 1 << 18, MOST_OUT = 1 << 18, MOST_OUTPUTS = 256, TAPS = 9 };
+enum { GUARD = 1024 };
 
-static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS], out[MOST_OUT], other[MOST_OUT];
-static float added[MOST_OUT], followed[MOST_OUT];
+static float x[MOST_X], weight[MOST_WEIGHT], bias[MOST_OUTPUTS];
+static float out[MOST_OUT + GUARD], other[MOST_OUT], added[MOST_OUT], followed[MOST_OUT];
 static double want[MOST_OUT];
 
 static uint32_t seed;
@@ -41,6 +43,7 @@ static void fill(float (*next)(void)) {
 static int64_t result_size(const winograd_args *p) {
   return p->images * p->groups * p->outputs * p->out_rows * p->out_columns;
 }
+static size_t result_bytes(const winograd_args *p) { return (size_t)result_size(p) * sizeof *out; }
 
 static double sum_at(const winograd_args *p, int64_t image, int64_t output, int64_t y, int64_t i) {
   int64_t size = p->in_rows * p->in_columns;
@@ -67,9 +70,10 @@ static void find_want(const winograd_args *p) {
 }
 
 static void run_tiles(winograd_args *p, int n_threads) {
-  for (int64_t i = 0; i < MOST_OUT; i++) out[i] = -99;
+  const int64_t n = result_size(p);
+  for (int64_t i = 0; i < n + GUARD; i++) out[i] = -99;
   run_packed_kernel(&kernel_winograd_pack, &kernel_winograd, p, &p->packed, n_threads);
-  for (int64_t i = result_size(p); i < MOST_OUT; i++) assert_true(out[i] == -99);
+  for (int64_t i = n; i < n + GUARD; i++) assert_true(out[i] == -99);
 }
 
 static conv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t padding) {
@@ -163,29 +167,38 @@ static void check_steps(winograd_args p) {
   for (int i = 0; i < FOLLOWED_ALONE && n > 0; i++) {
     p.steps = followed_list(i, n, n, added);
     run_tiles(&p, 2);
-    memcpy(followed, other, sizeof other);
+    memcpy(followed, other, result_bytes(&p));
     follow(p.steps, followed);
-    assert_memory_equal(out, followed, (size_t)n * sizeof *out);
+    assert_memory_equal(out, followed, result_bytes(&p));
   }
 }
 
-static void check_shape(winograd_args p) {
-  find_want(&p);
+static void check_level(winograd_args p) {
   for (p.tile = 2; p.tile <= 4; p.tile += 2) {
     run_tiles(&p, 1);
     errors e = errors_of(&p, out);
     if (e.most > 1) fail_msg("tiles of %d: %g of the bound", (int)p.tile, e.most);
-    memcpy(other, out, sizeof out);
+    memcpy(other, out, result_bytes(&p));
     for (int threads = 2; threads <= 9; threads += threads == 2 ? 1 : 6) {
       run_tiles(&p, threads);
-      assert_memory_equal(out, other, sizeof out);
+      assert_memory_equal(out, other, result_bytes(&p));
     }
     check_tail(p);
     check_steps(p);
   }
 }
 
-static void check_shapes(void) {
+static void check_shape(winograd_args p) {
+  find_want(&p);
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+    cpu_use_at_most(level);
+    check_level(p);
+  }
+}
+
+static void test_shapes(void **state) {
+  (void)state;
+  fill(uniform);
   const winograd_args whole = form(1, 1, 64, 16);
   winograd_args bare = sized(form(2, 1, 70, 21), 6, 9, 1, 1, 1, 1);
   bare.bias = NULL;
@@ -209,47 +222,38 @@ static void check_shapes(void) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) check_shape(forms[i]);
 }
 
-static void test_shapes(void **state) {
-  (void)state;
-  fill(uniform);
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
-    cpu_use_at_most(level);
-    check_shapes();
-  }
-}
-
 /* ---------------------------------------------------------------- errors */
 
-/* Of so many channels: no more than the bound, and than these multiples of a direct sum's. */
-static void check_errors(void) {
+/* No more than the bound, and than these multiples of a direct sum's. */
+static void check_errors(winograd_args p) {
   static const double multiples[] = {[2] = 1.4, [4] = 4.2};
-  for (int64_t channels = 64; channels <= 512; channels *= 2) {
-    winograd_args p = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
-    find_want(&p);
-    run_direct(&p);
-    errors direct = errors_of(&p, other);
-    print_message("%3d channels: %.1f directly", (int)channels, direct.rms);
-    for (p.tile = 2; p.tile <= 4; p.tile += 2) {
-      run_tiles(&p, 1);
-      errors e = errors_of(&p, out);
-      print_message(", %.1f by tiles of %d, %.2f of the bound", e.rms, (int)p.tile, e.most);
-      assert_true(e.most < 1);
-      assert_true(e.rms < multiples[p.tile] * direct.rms);
-      assert_true(e.rms > direct.rms); /* else the table of variants is out of date */
-      memcpy(other, out, sizeof out);
-      run_tiles(&p, 3); /* which share several blocks, of many channels */
-      assert_memory_equal(out, other, sizeof out);
-    }
-    print_message("\n");
+  run_direct(&p);
+  errors direct = errors_of(&p, other);
+  print_message("%3d channels: %.1f directly", (int)p.channels, direct.rms);
+  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
+    run_tiles(&p, 1);
+    errors e = errors_of(&p, out);
+    print_message(", %.1f by tiles of %d, %.2f of the bound", e.rms, (int)p.tile, e.most);
+    assert_true(e.most < 1);
+    assert_true(e.rms < multiples[p.tile] * direct.rms);
+    assert_true(e.rms > direct.rms); /* else the table of variants is out of date */
+    memcpy(other, out, result_bytes(&p));
+    run_tiles(&p, 3); /* which share several blocks, of many channels */
+    assert_memory_equal(out, other, result_bytes(&p));
   }
+  print_message("\n");
 }
 
 static void test_errors(void **state) {
   (void)state;
   fill(normal);
-  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
-    cpu_use_at_most(level);
-    check_errors();
+  for (int64_t channels = 64; channels <= 512; channels *= 2) {
+    const winograd_args p = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
+    find_want(&p);
+    for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+      cpu_use_at_most(level);
+      check_errors(p);
+    }
   }
 }
 
@@ -284,9 +288,9 @@ static void check_weights(winograd_args p) {
     winograd_args plain = p;
     plain.weight = weight, plain.weight_type = DTYPE_F32, plain.encoding = (encoding){0};
     run_tiles(&plain, 1);
-    memcpy(other, out, sizeof out);
+    memcpy(other, out, result_bytes(&p));
     run_tiles(&p, 2);
-    assert_memory_equal(out, other, sizeof out);
+    assert_memory_equal(out, other, result_bytes(&p));
   }
 }
 

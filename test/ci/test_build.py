@@ -108,7 +108,11 @@ def test_help_names_every_target():
         ("examples/host_app/x.c", "#include <dlfcn.h>", True),
         ("cli/x.c", '#include "interp/interp.h"', True),
         ("api/x.c", '#include "interp/interp.h"', False),
-        ("api/x.c", '#include "interp/running.h"', True),
+        ("api/x.c", '#include "interp/run/session.h"', True),
+        ("interp/x.c", '#include "interp/run/session.h"', True),
+        ("interp/plan/x.c", '#include "interp/run/session.h"', True),
+        ("interp/run/x.c", '#include "interp/plan/planner.h"', True),
+        ("interp/tune/x.c", '#include "interp/run/session.h"', False),
         ("serialize/x.c", "#include <utf8proc.h>", True),
         ("jinja/unicode.c", "#include <utf8proc.h>", False),
         ("json/x.c", '#include "serialize/decode.h"', True),
@@ -150,6 +154,51 @@ def test_layers_finds_circles(tmp_path):
     (tmp_path / "llm/d.h").write_text('#include "llm/b.h"\n')
     p = layers()
     assert p.returncode == 1 and "llm/b -> llm/c -> llm/d -> llm/b" in p.stdout and "llm/a:" not in p.stdout, p.stdout
+
+
+def compiled(root, files):
+    """The tree of these C files, with a build of it."""
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+        if path.endswith(".c"):
+            made = root / "build/obj" / path.replace(".c", ".o")
+            made.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cc", "-c", "-I.", path, "-o", made], cwd=root, check=True)
+
+
+def test_layers_reads_the_link_graph(tmp_path):
+    """What no include shows: a function that is declared where it does not stand."""
+    use = "int helper(void);\nint {}(void) {{ return helper(); }}\n"
+    hidden = {"jinja/a.c": use.format("a"), "base/b.c": "int helper(void) { return 1; }\n"}
+    compiled(tmp_path, hidden | {"build/obj/gen/a.c": ""})
+    layers = lambda *build: subprocess.run([ROOT / "ci/layers", tmp_path, *build], capture_output=True, text=True)
+    assert layers().returncode == 0
+    p = layers("build")
+    assert p.returncode == 1 and "jinja/a.c: uses helper of base/b.c: it includes no header of base/" in p.stdout
+    compiled(tmp_path, {"base/b.h": "int helper(void);\n", "jinja/a.c": '#include "base/b.h"\n' + use.format("a")})
+    assert layers("build").returncode == 0
+
+
+def test_circles_of_the_link_graph(tmp_path):
+    """Each is an error, or a row of ci/circles.allow, which must have all that is in it and nothing else."""
+    header = "int a(int n);\nint b(int n);\n"
+    files = {"jinja/both.h": header, "jinja/a.c": '#include "jinja/both.h"\nint a(int n) { return b(n); }\n'}
+    compiled(tmp_path, files | {"jinja/b.c": '#include "jinja/both.h"\nint b(int n) { return n ? a(n - 1) : 0; }\n'})
+    layers = lambda: subprocess.run([ROOT / "ci/layers", tmp_path, "build"], capture_output=True, text=True)
+    p = layers()
+    assert p.returncode == 1 and p.stdout == "jinja/a: uses itself, in a circle of jinja/a, jinja/b\n"
+    (tmp_path / "ci").mkdir()
+    rows = tmp_path / "ci/circles.allow"
+    rows.write_text("# a comment\njinja/ a b: they recurse\n")
+    assert layers().returncode == 0, layers().stdout
+    rows.write_text("jinja/ a b c: they recurse\n")
+    assert layers().stdout == "ci/circles.allow: jinja/c: in no circle any more\n"
+    rows.write_text("jinja/ a b:\n")
+    assert "give a reason" in layers().stdout
+    rows.write_text("jinja/ a b: they recurse\n")
+    compiled(tmp_path, {"jinja/b.c": '#include "jinja/both.h"\nint b(int n) { return n; }\n'})
+    assert layers().stdout == "ci/circles.allow: jinja/a, jinja/b: in no circle any more\n"
 
 
 def test_sizes_finds(tmp_path):

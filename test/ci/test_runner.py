@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -94,7 +95,11 @@ def test_a_command_that_takes_too_long_is_stopped(tmp_path):
     assert code == 124 and output == "begun\n\nstopped after 0.5 s"
 
 
-def test_processor_seconds_are_those_of_the_commands(tmp_path):
+def test_processor_seconds_are_those_of_the_commands(tmp_path, capsys):
     r = start(tmp_path, None)
-    r.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], name="busy")
-    assert 0.5 <= r.cpu < 30
+    r.run([sys.executable, "-c", "import time\nwhile time.process_time() < 1.6: pass"], name="busy")
+    r.run(["sleep", "0.2"], name="idle")
+    assert 1.6 <= r.cpu < 30
+    busy, idle = capsys.readouterr().out.splitlines()  # a line each where everything is run
+    assert re.search(r"^   \d+ s \([2-9]\d? of a processor\), 1 passed, 0 failed: busy$", busy), busy
+    assert re.search(r"^   \d+ s \(0 of a processor\), 1 passed, 0 failed: idle$", idle), idle

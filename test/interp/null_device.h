@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "interp/schedule_cache.h"
+#include "interp/plan/schedule_cache.h"
 #include "serialize/decode.h"
 #include "serialize/program_files.h"
 #include "serialize/verify.h"

@@ -1,0 +1,10 @@
+#ifndef INTERP_CHECK_BOUNDS_H
+#define INTERP_CHECK_BOUNDS_H
+/* Custom kernels that may write beside their results. */
+#include "interp/check/checking.h"
+
+/* Runs a custom op's kernel on the device; an error where it writes beside its results. */
+clave_status run_guarded(const checking *c, const recording *r, void **state,
+                         const run_operands *o) STATUS_CHECK;
+
+#endif

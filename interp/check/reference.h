@@ -1,0 +1,9 @@
+#ifndef INTERP_CHECK_REFERENCE_H
+#define INTERP_CHECK_REFERENCE_H
+/* The reference of a custom op. */
+#include "interp/check/checking.h"
+
+/* Runs a custom op's reference on the copies, as run_oracle does. */
+clave_status run_reference(const checking *c, bool *faulty) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,9 @@
+#ifndef INTERP_CHECK_RESULTS_H
+#define INTERP_CHECK_RESULTS_H
+/* Comparing results. */
+#include "interp/check/checking.h"
+
+clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */
+void free_results(checking *c);
+
+#endif

@@ -1,0 +1,18 @@
+#ifndef INTERP_PLAN_PLAN_H
+#define INTERP_PLAN_PLAN_H
+/* Making schedules: a pure function of an executable and sizes. */
+#include "interp/executable.h"
+
+/* What a schedule is made of: the values of inputs, and whether it is lean; or the one before it, a
+ * cursor, and the value that was read (NULL: none). */
+typedef struct schedule_key {
+  const scalar_value *values;
+  bool is_lean;
+  const schedule *before;
+  cursor from;
+  const scalar_value *item;
+} schedule_key;
+clave_status plan_schedule(const executable *x, uint32_t method, const schedule_key *k,
+                           schedule **out) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef INTERP_PLAN_PLANNER_H
+#define INTERP_PLAN_PLANNER_H
+/* A schedule that is being made of an executable and sizes: what the files of this folder share. */
+#include "interp/executable.h"
+
+typedef struct planner {
+  const executable *x;
+  const method *m;
+  const graph *g;         /* the method's */
+  schedule *p;            /* being made */
+  bound_tensor *operands; /* (n_slots + 2) for recording, without buffers */
+} planner;
+
+#endif

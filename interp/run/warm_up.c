@@ -1,0 +1,158 @@
+/* Warming up: a session on a device is made ready by a thread while another one, on the CPU
+ * backend, answers. The thread plans, builds and prepares, and runs nothing: what the session has
+ * of state and arguments is the other's until the move.
+ *
+ * The session is the thread's from thread_create until it says is_done, else the caller's. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "interp/run/argument_memory.h"
+#include "interp/run/run.h"
+
+struct warm_up {
+  session *device; /* owned; NULL: it was moved to, or given up */
+  thread *worker;  /* owned; NULL: none works, and none is to be waited for */
+  atomic_bool is_done, is_stopped;
+  /* What the worker has to do, and what came of it. */
+  uint32_t index;     /* of the method */
+  method_sizes sizes; /* owned */
+  clave_status status;
+  text notes; /* of the device's session, lines */
+};
+
+static bool is_stopped(void *ctx) { return atomic_load(&((warm_up *)ctx)->is_stopped); }
+
+static void keep_note(void *ctx, const char *line) {
+  warm_up *w = ctx;
+  text_puts(&w->notes, line);
+  text_puts(&w->notes, "\n");
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+clave_status warm_up_create(executable *x, constant_store *const *stores, const session_options *o,
+                            warm_up **out) {
+  *out = NULL;
+  warm_up *w = calloc(1, sizeof *w);
+  if (!w) return status_no_memory();
+  session_options own = *o; /* those of the caller hold from the move on */
+  own.progress = NULL;
+  own.message = keep_note;
+  own.cancel = is_stopped;
+  own.message_ctx = own.cancel_ctx = w;
+  clave_status st = session_create(x, stores, &own, &w->device);
+  if (st) {
+    free(w);
+    return st;
+  }
+  *out = w;
+  return NULL;
+}
+
+/* Waits for the worker. */
+static clave_status end_work(warm_up *w) {
+  thread_join(w->worker);
+  w->worker = NULL;
+  free(w->sizes.values);
+  free(w->sizes.items);
+  w->sizes = (method_sizes){0};
+  clave_status st = w->status;
+  w->status = NULL;
+  return st;
+}
+
+void warm_up_destroy(warm_up *w) {
+  if (!w) return;
+  atomic_store(&w->is_stopped, true);
+  status_free(end_work(w));
+  session_destroy(w->device);
+  text_free(&w->notes);
+  free(w);
+}
+
+/* ---------------------------------------------------------------- the work */
+
+static void work(void *ctx) {
+  warm_up *w = ctx;
+  w->status = session_prepare(w->device, w->index, &w->sizes);
+  atomic_store(&w->is_done, true);
+}
+
+static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_value **out) {
+  *out = calloc((size_t)n + 1, sizeof **out);
+  if (!*out) return status_no_memory();
+  if (n) memcpy(*out, from, n * sizeof **out);
+  return NULL;
+}
+
+/* Begins to make the device ready for these sizes, and for what the last run read from data. What
+ * a failed run read leads nowhere: the next one that ends well says what is needed. */
+static clave_status begin_work(warm_up *w, const session *answers, uint32_t index,
+                               const scalar_value *values) {
+  const method_state *last = &answers->methods[index];
+  if (last->has_failed && last->n_items) return NULL;
+  TRY(session_match_sizes(w->device, answers));
+  TRY(copy_values(values, answers->prog->ir.values.count, &w->sizes.values));
+  TRY(copy_values(last->items, last->n_items, &w->sizes.items));
+  w->sizes.n_items = last->n_items;
+  w->index = index;
+  atomic_store(&w->is_done, false);
+  return thread_create(work, w, &w->worker);
+}
+
+/* ---------------------------------------------------------------- the move */
+
+static void pass_notes(warm_up *w, const session_options *to) {
+  char *line = w->notes.data;
+  for (char *end; w->notes.size && line && (end = strchr(line, '\n')); line = end + 1) {
+    *end = 0;
+    if (to->message) to->message(to->message_ctx, line);
+  }
+  text_clear(&w->notes);
+}
+
+static void give_up(warm_up *w, const session *answers, clave_status why) {
+  text note = {0};
+  pass_notes(w, &answers->options);
+  text_printf(&note, "%s cannot be made ready (%s); the CPU backend goes on answering",
+              session_device(w->device)->name, status_message(why));
+  if (answers->options.message && note.data)
+    answers->options.message(answers->options.message_ctx, note.data);
+  text_free(&note);
+  status_free(why);
+  session_destroy(w->device);
+  w->device = NULL;
+}
+
+static clave_status move(warm_up *w, session **answers) {
+  session *from = *answers, *to = w->device;
+  TRY(session_copy_state(to, from));
+  take_arguments(to, from);
+  pass_notes(w, &from->options);
+  to->options = from->options;
+  session_observe(to, from->observe, from->observe_ctx);
+  session_destroy(from);
+  *answers = to;
+  w->device = NULL;
+  return NULL;
+}
+
+/* What the inputs say is wrong is for the run to say. */
+static clave_status step(warm_up *w, session **answers, uint32_t index, scalar_value *values) {
+  bool ready = false;
+  clave_status st = end_work(w);
+  if (!st) st = session_values(*answers, index, values);
+  if (!st) st = session_is_ready(w->device, index, values, &ready);
+  if (!st) st = ready ? move(w, answers) : begin_work(w, *answers, index, values);
+  if (status_code_of(st) != STATUS_INVALID) return st;
+  status_free(st);
+  return NULL;
+}
+
+void warm_up_step(warm_up *w, session **answers, uint32_t index) {
+  if (!w->device || (w->worker && !atomic_load(&w->is_done))) return;
+  scalar_value *values = calloc((*answers)->prog->ir.values.count + (size_t)1, sizeof *values);
+  clave_status st = values ? step(w, answers, index, values) : status_no_memory();
+  free(values);
+  if (st) give_up(w, *answers, st);
+}

@@ -1,0 +1,12 @@
+#ifndef INTERP_TUNE_MEASURE_H
+#define INTERP_TUNE_MEASURE_H
+/* Measuring the variants of a node. */
+#include "interp/tune/operands.h"
+
+/* Measures one choice of a node, the recordings of which `c` describes. *winner: its index; *ratio:
+ * how much of the time by rule it takes. *good: how many gave right results; 0: the rule's does
+ * not, or fails. Void where t->is_stopped. */
+clave_status tune_measure(tuner *t, const tune_job *j, tune_node *n, const variant_choice *c,
+                          int *winner, double *ratio, int *good) STATUS_CHECK;
+
+#endif

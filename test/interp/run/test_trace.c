@@ -1,0 +1,95 @@
+/* What a profiled run notes of its commands' work, and what that costs while it runs. */
+#include "interp/null_device.h"
+#include "interp/run/trace_work.h"
+
+/* y = rows of x by their groups' matrices, twice over. */
+static const char groups[] =
+    "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 1, 'tensors': ["
+    "{'shape': [{'literal': 4}, {'literal': 2}], 'name': 'x'}, "
+    "{'shape': [{'literal': 3}, {'literal': 2}, {'literal': 2}], 'name': 'w'}, "
+    "{'dtype': 'I64', 'shape': [{'literal': 3}], 'name': 'ends'}, "
+    "{'shape': [{'literal': 4}, {'literal': 2}], 'name': 'y'}, "
+    "{'shape': [{'literal': 4}, {'literal': 2}], 'name': 'h'}], "
+    "'chains': [{'name': 'forward', 'instructions': ["
+    "{'op_type': 'GroupedMatmul', 'op': {'a': {'idx': 0}, 'b': {'idx': 1}, 'ends': {'idx': 2}, "
+    "'out': {'idx': 4}}, 'name': 'h'}, "
+    "{'op_type': 'GroupedMatmul', 'op': {'a': {'idx': 4}, 'b': {'idx': 1}, 'ends': {'idx': 2}, "
+    "'out': {'idx': 3}}, 'name': 'y'}]}], "
+    "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}, {'name': 'w', "
+    "'tensor': {'idx': 1}}, {'name': 'ends', 'tensor': {'idx': 2}}], 'outputs': [{'name': 'y', "
+    "'tensor': {'idx': 3}}], 'metadata': ''}]}";
+
+/* The CPU backend, whose reads of `ends` are counted. */
+static const backend_vtable *plain;
+static int n_reads;
+
+static clave_status count_read(stream *s, const buffer *from, size_t offset, void *to, size_t n) {
+  n_reads += n == 3 * sizeof(int64_t);
+  return plain->enqueue_read(s, from, offset, to, n);
+}
+
+static backend *open_counting(void) {
+  static backend_vtable vt;
+  backend *b;
+  good(cpu_backend_create(1, &b));
+  plain = b->vt;
+  vt = *plain;
+  vt.enqueue_read = count_read;
+  b->vt = &vt;
+  return b;
+}
+
+static void set_groups(session *s, const int64_t *ends) {
+  static float x[8], w[12];
+  const host_tensor inputs[] = {
+      {.t = {.type = DTYPE_F32, .rank = 2, .dims = {4, 2}, .strides = {2, 1}}, .data = x},
+      {.t = {.type = DTYPE_F32, .rank = 3, .dims = {3, 2, 2}, .strides = {4, 2, 1}}, .data = w},
+      {.t = {.type = DTYPE_I64, .rank = 1, .dims = {3}, .strides = {1}}, .data = (void *)ends}};
+  for (uint32_t i = 0; i < 3; i++) good(session_set_input(s, 0, i, &inputs[i]));
+}
+
+/* A run's products are 2 FLOP for each row in a group, times 2 x 2. */
+static void expect_rows(session *s, const int64_t *ends, int rows) {
+  n_reads = 0;
+  set_groups(s, ends);
+  good(session_run(s, 0));
+  assert_int_equal(n_reads, 1);
+  good(trace_settle(s));
+  int seen = 0;
+  for (uint32_t i = 0; i < s->n_events; i++) {
+    if (s->events[i].kind != COMMAND_RUN) continue;
+    assert_true(s->events[i].flops == 8.0 * rows);
+    seen++;
+  }
+  assert_int_equal(seen, 2);
+  assert_int_equal(n_reads, 1);
+}
+
+/* An input that decides how much several ops do is read once in a run, and again in the next. */
+static void inputs_are_read_once(void **state) {
+  (void)state;
+  static const int64_t some[] = {1, 1, 3}, all[] = {0, 2, 4};
+  program *p = program_of(groups);
+  backend *b = open_counting();
+  const device_set devices = {.backends = {b}, .count = 1};
+  const executable_options plain_options = {0};
+  const session_options options = {.profile = true};
+  constant_store *store;
+  executable *x;
+  session *s;
+  good(executable_create(p, &devices, &plain_options, &x));
+  good(constant_store_create(p, b, &store));
+  good(session_create(x, &store, &options, &s));
+  expect_rows(s, some, 3);
+  expect_rows(s, all, 4);
+  session_destroy(s);
+  executable_destroy(x);
+  constant_store_destroy(store);
+  b->vt->destroy(b);
+  program_destroy(p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(inputs_are_read_once)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

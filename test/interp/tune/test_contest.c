@@ -1,0 +1,128 @@
+/* The rule against noise, on times that are made up. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "interp/tune/contest.h"
+
+/* Noise of a loaded machine: mostly a few percent, at times many; all of a round suffer alike, and
+ * each on its own. */
+static double noise(unsigned *seed, double most) {
+  *seed = *seed * 1103515245u + 12345u;
+  return most * (double)(*seed >> 8 & 0xffff) / 65536;
+}
+
+/* True times; rounds until it is decided. */
+static int hold(const double *times, int n, int base, double loud, unsigned seed, contest *c,
+                double *ratio) {
+  contest_begin(c, n, base);
+  while (!contest_is_decided(c)) {
+    double round = 1 + noise(&seed, 4 * loud); /* of all */
+    for (int i = 0; i < n; i++)
+      if (!c->is_out[i]) c->times[i][c->rounds] = times[i] * round * (1 + noise(&seed, loud));
+    contest_end_round(c);
+    assert_true(c->rounds <= CONTEST_MOST);
+  }
+  return contest_winner(c, ratio);
+}
+
+static void test_winner(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  const double times[] = {100, 140, 80, 90};
+  for (unsigned seed = 0; seed < 50; seed++) {
+    assert_int_equal(hold(times, 4, 0, 0.05, seed, &c, &ratio), 2);
+    assert_true(ratio > 0.75 && ratio < 0.86);
+  }
+}
+
+/* What is as fast, or faster by less than a margin, does not win, however lucky: hardly ever among
+ * many, and never among those that differ by nothing. */
+static void test_no_winner(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  const double equal[] = {100, 100, 100, 100, 100, 100, 100, 100},
+               nearly[] = {100, 98.5, 99, 101, 99.5, 98.5};
+  int won = 0;
+  for (unsigned seed = 0; seed < 200; seed++) {
+    assert_int_equal(hold(equal, 8, 3, 0, seed, &c, &ratio), 3);
+    won += hold(equal, 8, 3, 0.1, seed, &c, &ratio) != 3;
+    won += hold(nearly, 6, 0, 0.02, seed, &c, &ratio) != 0;
+  }
+  assert_true(won < 40);
+}
+
+/* A machine that slows down for the rounds to come changes nothing: times are compared in their
+ * round. */
+static void test_drift(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  contest_begin(&c, 2, 0);
+  while (!contest_is_decided(&c)) {
+    double slow = c.rounds < 4 ? 1 : 3;
+    c.times[0][c.rounds] = 100 * slow;
+    c.times[1][c.rounds] = 90 * slow;
+    contest_end_round(&c);
+  }
+  assert_int_equal(contest_winner(&c, &ratio), 1);
+  assert_true(fabs(ratio - 0.9) < 1e-9);
+}
+
+/* One outlier decides nothing. */
+static void test_outlier(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  contest_begin(&c, 2, 0);
+  while (!contest_is_decided(&c)) {
+    c.times[0][c.rounds] = c.rounds == 2 ? 1000 : 100;
+    c.times[1][c.rounds] = c.rounds == 5 ? 10 : 100;
+    contest_end_round(&c);
+  }
+  assert_int_equal(c.rounds, CONTEST_LEAST);
+  assert_int_equal(contest_winner(&c, &ratio), 0);
+}
+
+/* Faster in most rounds, slower in a third of them: no gain to rely on. */
+static void test_disagreement(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  contest_begin(&c, 2, 0);
+  while (!contest_is_decided(&c)) {
+    c.times[0][c.rounds] = 100;
+    c.times[1][c.rounds] = c.rounds % 3 ? 90 : 110;
+    contest_end_round(&c);
+  }
+  assert_int_equal(c.rounds, CONTEST_MOST);
+  assert_int_equal(contest_winner(&c, &ratio), 0);
+}
+
+static void test_behind(void **state) {
+  (void)state;
+  static contest c;
+  double ratio;
+  const double times[] = {100, 500, 101};
+  assert_int_equal(hold(times, 3, 0, 0.01, 1, &c, &ratio), 0);
+  assert_true(c.is_out[1]);
+  assert_false(c.is_out[0]);
+  assert_false(c.is_out[2]);
+  contest_begin(&c, 2, 0); /* nobody else can run */
+  c.is_out[1] = true;
+  assert_true(contest_is_decided(&c));
+  assert_int_equal(contest_winner(&c, &ratio), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_winner), cmocka_unit_test(test_no_winner),
+      cmocka_unit_test(test_drift),  cmocka_unit_test(test_outlier),
+      cmocka_unit_test(test_behind), cmocka_unit_test(test_disagreement),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -52,7 +52,7 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c drawn.c dtype.c file.c file_guard.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c room.c sha256.c status.c text.c threads.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c distance.c drawn.c dtype.c file.c file_guard.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c room.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c tensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))

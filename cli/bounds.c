@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/distance.h"
+
 /* ---------------------------------------------------------------- dtypes */
 
 typedef struct float_kind {
@@ -21,21 +23,21 @@ static const float_kind kinds[] = {
     [CLAVE_F8_E5M2] = {0x1p-2, FLT_EPSILON, 1, 0x1p-16},
 };
 
-static float_kind kind_of(clave_dtype dtype) {
-  return is_integer(dtype) ? (float_kind){0} : kinds[dtype];
+static float_kind kind_of(clave_dtype type) {
+  return is_integer(type) ? (float_kind){0} : kinds[type];
 }
 
 /* What a kernel may round operands of a product to, or leave as they are. */
-static double rounding_of(clave_dtype dtype) {
+static double rounding_of(clave_dtype type) {
   const char *precision = getenv("CLAVE_PRECISION");
   const bool rounds = precision && !strcmp(precision, "fast");
-  return rounds && (dtype == CLAVE_F32 || dtype == CLAVE_F16) ? 0x1p-7 : 0;
+  return rounds && (type == CLAVE_F32 || type == CLAVE_F16) ? 0x1p-7 : 0;
 }
 
-double places_of(clave_dtype dtype, double terms) {
-  const float_kind k = kind_of(dtype);
+double places_of(clave_dtype type, double terms) {
+  const float_kind k = kind_of(type);
   if (k.eps <= 0) return 0;
-  return fmax(k.places, rounding_of(dtype) / k.eps) + sqrt(terms) * k.computed / k.eps;
+  return fmax(k.places, rounding_of(type) / k.eps) + sqrt(terms) * k.computed / k.eps;
 }
 
 /* ---------------------------------------------------------------- moving */
@@ -60,36 +62,13 @@ void move_elements(const clave_tensor *t, double places, bool opposite) {
   }
 }
 
-/* How far two elements are apart; infinite where one is NaN or infinite and the other differs. */
-static double measure_distance(double a, double b) {
-  if (a == b || (isnan(a) && isnan(b))) return 0;
-  double distance = fabs(a - b);
-  return isnan(distance) ? (double)INFINITY : distance;
-}
-
 static double distance_at(const clave_tensor *a, const clave_tensor *b, uint64_t i) {
   const void *x = element_at(a, i), *y = element_at(b, i);
-  const double distance = measure_distance(load_number(a->dtype, x), load_number(b->dtype, y));
+  const double distance = number_distance(load_number(a->dtype, x), load_number(b->dtype, y));
   if (distance < 1 && is_integer(a->dtype) &&
       load_integer(a->dtype, x) != load_integer(b->dtype, y))
     return 1; /* of more digits than a double has */
   return distance;
-}
-
-static int by_size(const void *a, const void *b) {
-  const float *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
-/* The median of those that moved and stayed numbers, of at most SAMPLES elements. */
-static double find_usual(const float *by, uint64_t n) {
-  enum { SAMPLES = 1024 };
-  float sample[SAMPLES];
-  size_t count = 0;
-  for (uint64_t i = 0; i < n; i += n / SAMPLES + 1)
-    if (by[i] > 0 && isfinite(by[i])) sample[count++] = by[i];
-  qsort(sample, count, sizeof *sample, by_size);
-  return count ? (double)sample[count / 2] : 0;
 }
 
 bool widen_reach(reach *r, const clave_tensor *from, const clave_tensor *moved) {
@@ -100,7 +79,7 @@ bool widen_reach(reach *r, const clave_tensor *from, const clave_tensor *moved) 
     const float by = (float)distance_at(from, moved, i);
     if (by > r->by[i]) r->by[i] = by;
   }
-  r->usual = find_usual(r->by, n);
+  r->usual = median_magnitude(DTYPE_F32, r->by, (int64_t)n);
   return true;
 }
 

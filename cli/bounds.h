@@ -36,7 +36,7 @@ typedef struct difference {
 } difference;
 
 /* Last places that an element of a node's results is moved by: s, and sqrt(n) more. 0: it stays. */
-double places_of(clave_dtype dtype, double terms);
+double places_of(clave_dtype type, double terms);
 /* Moves the floats of a contiguous tensor; the opposite pattern moves each the other way. */
 void move_elements(const clave_tensor *t, double places, bool opposite);
 

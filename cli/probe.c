@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/distance.h"
 #include "cli/checks.h"
 #include "cli/command.h"
 #include "cli/devices.h"
@@ -61,8 +62,8 @@ typedef struct comparison {
 } comparison;
 
 /* Relative to the largest magnitude of an output: of F16 its rounding and a little of sums. */
-static double tolerance_of(const check_row *row, clave_dtype dtype) {
-  return row->exact || is_integer(dtype) ? 0 : dtype == CLAVE_F16 ? 2e-3 : 2e-5;
+static double tolerance_of(const check_row *row, clave_dtype type) {
+  return row->exact || is_integer(type) ? 0 : type == CLAVE_F16 ? 2e-3 : 2e-5;
 }
 
 static void compare(const check_row *row, const clave_tensor *got, const clave_tensor *want,
@@ -74,8 +75,7 @@ static void compare(const check_row *row, const clave_tensor *got, const clave_t
   for (uint64_t i = 0; i < count_elements(want); i++, c->count++) {
     const double a = load_number(got->dtype, element_at(got, i)),
                  b = load_number(want->dtype, element_at(want, i));
-    const bool same = (isnan(a) && isnan(b)) || a == b;
-    const double error = same ? 0 : isfinite(a - b) ? fabs(a - b) : (double)INFINITY;
+    const double error = number_distance(a, b);
     c->wrong += !(error <= tolerance * largest);
     c->error = fmax(c->error, error);
   }

@@ -4,36 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t bits_of(float f) {
-  uint32_t u;
-  memcpy(&u, &f, sizeof u);
-  return u;
-}
-static float float_of(uint32_t u) {
-  float f;
-  memcpy(&f, &u, sizeof f);
-  return f;
-}
-#define FLOAT_OF(u) float_of(u)
-#define BITS_OF(f) bits_of(f)
-#include "base/float8.h"
+#include "base/dtype.h"
 
-bool is_integer(clave_dtype dtype) { return dtype >= CLAVE_I8 && dtype <= CLAVE_U64; }
+bool is_integer(clave_dtype type) { return type >= CLAVE_I8 && type <= CLAVE_U64; }
 
-bool fits_dtype(clave_dtype dtype, int64_t value) {
-  int bits = dtype == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(dtype);
+bool fits_dtype(clave_dtype type, int64_t value) {
+  int bits = type == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(type);
   if (bits == 64) return true;
-  bool is_unsigned = dtype >= CLAVE_BOOL || dtype == CLAVE_U8; /* U16 and U32 are above BOOL */
+  bool is_unsigned = type >= CLAVE_BOOL || type == CLAVE_U8; /* U16 and U32 are above BOOL */
   int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
   return value < limit && value >= (is_unsigned ? 0 : -limit);
-}
-
-static double widen_half(uint16_t bits) {
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
-                 : exponent == 0 ? ldexp(fraction, -24)
-                                 : ldexp(fraction + 1024, exponent - 25);
-  return bits & 0x8000 ? -value : value;
 }
 
 static uint16_t narrow_to_half(double value) {
@@ -48,12 +28,6 @@ static uint16_t narrow_to_half(double value) {
   return (uint16_t)(sign | ((exponent + 13) * 1024 + fraction));
 }
 
-static uint16_t narrow_to_bf16(double value) {
-  uint32_t bits = bits_of((float)value);
-  if (isnan(value)) return (uint16_t)(bits >> 16 | 0x40);
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static uint64_t load_bits(const void *element, size_t size) {
   unsigned char bytes[8] = {0};
   uint64_t bits = 0;
@@ -62,9 +36,9 @@ static uint64_t load_bits(const void *element, size_t size) {
   return bits;
 }
 
-int64_t load_integer(clave_dtype dtype, const void *element) {
-  uint64_t bits = load_bits(element, clave_dtype_size(dtype));
-  switch (dtype) {
+int64_t load_integer(clave_dtype type, const void *element) {
+  uint64_t bits = load_bits(element, clave_dtype_size(type));
+  switch (type) {
     case CLAVE_I8:
       return (int8_t)bits;
     case CLAVE_I16:
@@ -76,36 +50,15 @@ int64_t load_integer(clave_dtype dtype, const void *element) {
   }
 }
 
-double load_number(clave_dtype dtype, const void *element) {
-  float single;
-  double number;
-  switch (dtype) {
-    case CLAVE_F32:
-      memcpy(&single, element, sizeof single);
-      return (double)single;
-    case CLAVE_F64:
-      memcpy(&number, element, sizeof number);
-      return number;
-    case CLAVE_F16:
-      return widen_half((uint16_t)load_bits(element, 2));
-    case CLAVE_BF16:
-      return (double)float_of((uint32_t)load_bits(element, 2) << 16);
-    case CLAVE_F8_E4M3:
-      return (double)decode_E4M3((int)load_bits(element, 1));
-    case CLAVE_F8_E5M2:
-      return (double)decode_E5M2((int)load_bits(element, 1));
-    case CLAVE_U64:
-      return (double)load_bits(element, 8);
-    default:
-      return (double)load_integer(dtype, element);
-  }
+double load_number(clave_dtype type, const void *element) {
+  return element_number((dtype)type, element); /* their numbers are the same */
 }
 
-void store_number(clave_dtype dtype, double value, void *element) {
+void store_number(clave_dtype type, double value, void *element) {
   float single = (float)value;
   uint16_t half;
   int64_t integer;
-  switch (dtype) {
+  switch (type) {
     case CLAVE_F32:
       memcpy(element, &single, sizeof single);
       return;
@@ -114,17 +67,17 @@ void store_number(clave_dtype dtype, double value, void *element) {
       return;
     case CLAVE_F16:
     case CLAVE_BF16:
-      half = dtype == CLAVE_F16 ? narrow_to_half(value) : narrow_to_bf16(value);
+      half = type == CLAVE_F16 ? narrow_to_half(value) : f32_to_bf16(single);
       memcpy(element, &half, sizeof half);
       return;
     case CLAVE_F8_E4M3:
     case CLAVE_F8_E5M2:
       *(uint8_t *)element =
-          (uint8_t)(dtype == CLAVE_F8_E4M3 ? encode_E4M3(single) : encode_E5M2(single));
+          (uint8_t)(type == CLAVE_F8_E4M3 ? f32_to_f8_e4m3(single) : f32_to_f8_e5m2(single));
       return;
     default:
       integer = (int64_t)value;
-      for (size_t i = 0; i < clave_dtype_size(dtype); i++) {
+      for (size_t i = 0; i < clave_dtype_size(type); i++) {
         ((unsigned char *)element)[i] = (unsigned char)((uint64_t)integer >> 8 * i);
       }
   }

@@ -6,14 +6,14 @@
 
 #include "clave.h"
 
-bool is_integer(clave_dtype dtype);                /* BOOL too */
-bool fits_dtype(clave_dtype dtype, int64_t value); /* an integer dtype; BOOL: 0 and 1; not U64 */
+bool is_integer(clave_dtype type);                /* BOOL too */
+bool fits_dtype(clave_dtype type, int64_t value); /* an integer dtype; BOOL: 0 and 1; not U64 */
 /* element may be unaligned */
 /* Integer dtypes and BOOL; U64: its bits. */
-int64_t load_integer(clave_dtype dtype, const void *element);
-double load_number(clave_dtype dtype, const void *element); /* any dtype */
+int64_t load_integer(clave_dtype type, const void *element);
+double load_number(clave_dtype type, const void *element); /* any dtype */
 /* Rounds to nearest even; integers must fit. */
-void store_number(clave_dtype dtype, double value, void *element);
+void store_number(clave_dtype type, double value, void *element);
 
 uint64_t count_elements(const clave_tensor *t);
 bool is_contiguous(const clave_tensor *t);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/distance.h"
 
 /* Of whole programs: what the roundings of many ops amount to. */
 static double share_of(dtype t) {
@@ -39,12 +39,6 @@ static bool find_median(dtype t, size_t n, const void *data, double *out) {
   return true;
 }
 
-static bool is_near(double got, double kept, double share, double median) {
-  if (isnan(kept)) return isnan(got);
-  if (isinf(kept)) return got == kept;
-  return fabs(got - kept) <= share * (fabs(kept) + median);
-}
-
 bool results_close(int type, size_t n, const void *got, const void *kept, bool *is_close) {
   const dtype t = (dtype)type;
   const double share = share_of(t);
@@ -54,6 +48,6 @@ bool results_close(int type, size_t n, const void *got, const void *kept, bool *
   if (!find_median(t, n, kept, &median)) return false;
   *is_close = true;
   for (size_t i = 0; i < n && *is_close; i++)
-    *is_close = is_near(element(t, got, i), element(t, kept, i), share, median);
+    *is_close = number_is_close(element(t, got, i), element(t, kept, i), share, share * median);
   return true;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/distance.h"
 #include "base/hash.h"
 #include "interp/check/operands.h"
 #include "interp/host_copy.h"
@@ -40,31 +41,6 @@ static double element(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
-static int by_size(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
-/* The median magnitude of what is neither 0 nor infinite, of at most SAMPLES elements. */
-static double typical_size(dtype t, const void *data, int64_t n) {
-  enum { SAMPLES = 1024 };
-  double sizes[SAMPLES];
-  size_t count = 0;
-  int64_t apart = n / SAMPLES + 1;
-  for (int64_t i = 0; i < n; i += apart) {
-    double v = fabs(element(t, data, i));
-    if (isfinite(v) && v > 0) sizes[count++] = v;
-  }
-  qsort(sizes, count, sizeof *sizes, by_size);
-  return count ? sizes[count / 2] : 0;
-}
-
-static bool is_close(double a, double b, double tolerance, double absolute) {
-  if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
-  if (isinf(a) || isinf(b)) return a == b;
-  return fabs(a - b) <= tolerance * fabs(b) + absolute;
-}
-
 static bool same_bits(const result *r, int64_t i) {
   size_t size = dtype_size(type_of(r)), at = (size_t)i * size;
   return memcmp((const char *)r->got + at, (const char *)r->want + at, size) == 0;
@@ -81,16 +57,16 @@ static double reach_of(const result *r, int64_t i, double usual) {
 static int64_t count_wrong(const result *r, int64_t *at) {
   dtype t = type_of(r);
   double tolerance = tolerance_of(t);
-  double absolute = tolerance > 0 ? tolerance * typical_size(t, r->want, r->n) : 0;
+  double absolute = tolerance > 0 ? tolerance * median_magnitude(t, r->want, r->n) : 0;
   int64_t wrong = 0;
-  double usual = r->reach ? typical_size(DTYPE_F64, r->reach, r->n) : 0;
+  double usual = r->reach ? median_magnitude(DTYPE_F64, r->reach, r->n) : 0;
   for (int64_t i = r->n - 1; i >= 0; i--) {
     if (same_bits(r, i)) continue;
     double got = element(t, r->got, i), want = element(t, r->want, i);
     double reach = reach_of(r, i, usual);
-    bool close =
-        isinf(reach) ||
-        (tolerance == 0 && reach == 0 ? false : is_close(got, want, tolerance, absolute + reach));
+    bool close = isinf(reach) || (tolerance == 0 && reach == 0
+                                      ? false
+                                      : number_is_close(got, want, tolerance, absolute + reach));
     if (close) continue;
     wrong++;
     *at = i;
@@ -152,9 +128,7 @@ static clave_status widen_reach(const checking *c, result *r) {
   if (!r->reach) return status_no_memory();
   clave_status st = read_copy(c, r, &moved);
   for (int64_t i = 0; i < r->n && !st; i++) {
-    double a = element(t, moved, i), b = element(t, r->want, i);
-    double by = isnan(a) || isnan(b) || isinf(a) || isinf(b) ? is_close(a, b, 0, 0) ? 0 : INFINITY
-                                                             : fabs(a - b);
+    double by = number_distance(element(t, moved, i), element(t, r->want, i));
     if (by > r->reach[i]) r->reach[i] = by;
   }
   free(moved);

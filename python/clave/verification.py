@@ -31,8 +31,8 @@ class _Session(Session):
         self.program.check_unchanged()
 
 
-# Allowed difference over the largest magnitude of the tensor, as of `clave verify`; the rest is exact. For f32 it is
-# ten times that: a deep network adds in another order than torch. Of 8-bit floats it is one step of the largest.
+# Allowed difference over the largest magnitude of the tensor; the rest is exact. It has room for a deep network, which
+# adds in another order than torch. Of 8-bit floats it is one step of the largest.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 TOLERANCE |= {torch.float8_e4m3fn: 0.13, torch.float8_e5m2: 0.26}
 # Where that is not kept: numbers on the way are changed by up to so many units in the last place, in so many runs, and

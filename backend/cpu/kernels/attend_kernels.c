@@ -14,91 +14,31 @@
 
 /* ---------------------------------------------------------------- products */
 
-enum { VEC4_ROWS = KERNEL_ARM ? 4 : 2, VEC4_SUMS = VEC4_ROWS * PANEL_HALF / 4 };
+#define VEC4_ROWS (KERNEL_ARM ? 4 : 2)
 
-/* Rows [row, row + VEC4_ROWS) of half the lanes. */
-static void tile_portable(int lanes, const panel_product *t, int64_t row, int half) {
-  const float *a = t->a + row * t->a_row, *b = t->b + half;
-  vec4 acc[VEC4_SUMS];
-#pragma GCC unroll 16
-  for (int i = 0; i < VEC4_SUMS; i++) acc[i] = (vec4){0};
-  for (int64_t k = 0; k < t->k; k++, a += t->a_k, b += lanes) {
-    const vec4 b0 = vec4_load(b), b1 = vec4_load(b + 4), b2 = vec4_load(b + 8),
-               b3 = vec4_load(b + 12);
-#pragma GCC unroll 4
-    for (int i = 0; i < VEC4_ROWS; i++) {
-      const float x = a[i * t->a_row];
-      acc[4 * i] = vec4_add_scaled(acc[4 * i], x, b0);
-      acc[4 * i + 1] = vec4_add_scaled(acc[4 * i + 1], x, b1);
-      acc[4 * i + 2] = vec4_add_scaled(acc[4 * i + 2], x, b2);
-      acc[4 * i + 3] = vec4_add_scaled(acc[4 * i + 3], x, b3);
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < VEC4_SUMS; i++) {
-    const int lane = half + i % 4 * 4;
-    float *c = t->c + (row + i / 4) * lanes + lane;
-    vec4 sum = acc[i];
-    if (t->fade) sum = vec4_add_product(sum, vec4_load(c), vec4_load(t->fade + lane));
-    memcpy(c, &sum, sizeof sum);
-  }
-}
-
-static void multiply_portable(int lanes, const panel_product *t) {
-  for (int64_t row = 0; row < t->rows; row += VEC4_ROWS)
-    for (int half = 0; half < lanes; half += PANEL_HALF) tile_portable(lanes, t, row, half);
-}
+#define TILE_SET TILE_PORTABLE
+#define TILE(name) name##_portable
+#define TILE_ROWS VEC4_ROWS
+#define TILE_LANES PANEL_HALF
+#include "backend/cpu/kernels/attend_tiles.h"
 
 #if KERNEL_X86
-enum { AVX2_ROWS = 4 };
-
-/* a_row, a_k: t's, one of them as a constant. */
-TARGET_AVX2 KERNEL_INLINE void tile_avx2(int lanes, const panel_product *t, int64_t row, int half,
-                                         int64_t a_row, int64_t a_k) {
-  const float *a = t->a + row * a_row, *b = t->b + half;
-  __m256 acc[2 * AVX2_ROWS];
-#pragma GCC unroll 8
-  for (int i = 0; i < 2 * AVX2_ROWS; i++) acc[i] = _mm256_setzero_ps();
-  for (int64_t k = 0; k < t->k; k++, b += lanes) {
-    const __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
-#pragma GCC unroll 4
-    for (int i = 0; i < AVX2_ROWS; i++) {
-      const __m256 x = _mm256_broadcast_ss(a + i * a_row + k * a_k);
-      acc[2 * i] = _mm256_fmadd_ps(x, b0, acc[2 * i]);
-      acc[2 * i + 1] = _mm256_fmadd_ps(x, b1, acc[2 * i + 1]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 2 * AVX2_ROWS; i++) {
-    const int lane = half + i % 2 * 8;
-    float *c = t->c + (row + i / 2) * lanes + lane;
-    if (t->fade)
-      acc[i] = _mm256_fmadd_ps(_mm256_loadu_ps(t->fade + lane), _mm256_loadu_ps(c), acc[i]);
-    _mm256_storeu_ps(c, acc[i]);
-  }
-}
-
-TARGET_AVX2 static void multiply_avx2(int lanes, const panel_product *t) {
-  for (int64_t row = 0; row < t->rows; row += AVX2_ROWS)
-    for (int half = 0; half < lanes; half += PANEL_HALF)
-      if (t->a_k == 1)
-        tile_avx2(lanes, t, row, half, t->a_row, 1);
-      else
-        tile_avx2(lanes, t, row, half, 1, t->a_k);
-}
+#define TILE_SET TILE_AVX2
+#define TILE(name) name##_avx2
+#define TILE_ROWS 4
+#define TILE_LANES PANEL_HALF
+#include "backend/cpu/kernels/attend_tiles.h"
 
 #define TILE_SET TILE_AVX512
-#include "backend/cpu/kernels/tile_vectors.h"
-#define PANELS_ONE tile_avx512
-#define PANELS_ALL tiles_avx512
-#define PANELS_RUN multiply_avx512
+#define TILE(name) name##_avx512
+#define TILE_ROWS PANEL_TILE
+#define TILE_LANES PANEL_LANES
 #include "backend/cpu/kernels/attend_tiles.h"
 
 #define TILE_SET TILE_AVX512_PAIRS
-#include "backend/cpu/kernels/tile_vectors.h"
-#define PANELS_ONE tile_pairs
-#define PANELS_ALL tiles_pairs
-#define PANELS_RUN multiply_pairs
+#define TILE(name) name##_pairs
+#define TILE_ROWS PANEL_TILE
+#define TILE_LANES PANEL_LANES
 #include "backend/cpu/kernels/attend_tiles.h"
 #endif
 

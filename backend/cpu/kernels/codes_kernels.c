@@ -99,18 +99,17 @@ KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-enum { AVX512_ROWS = 12, AVX512_SUMS = 12 };
-
 /* What code_avx512 makes codes floats by: of 4 bits the float of each code, of 8 what is taken off;
  * of floats codes_vectors.h's constants. */
-typedef struct base512 {
+typedef struct constants_avx512 {
   __m512 base, smallest;
   __m512i up, exponents, special;
-} base512;
+} constants_avx512;
 
-TARGET_AVX512 KERNEL_INLINE base512 base_avx512(code_form form, const code_panels *p) {
+TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_form form,
+                                                                 const code_panels *p) {
   const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  base512 b = {.base = _mm512_set1_ps((float)((1 << 23) - p->least))};
+  constants_avx512 b = {.base = _mm512_set1_ps((float)((1 << 23) - p->least))};
   if (form == NIBBLES)
     b.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(p->least)));
   if (form == FLOATS) {
@@ -124,7 +123,7 @@ TARGET_AVX512 KERNEL_INLINE base512 base_avx512(code_form form, const code_panel
 }
 
 /* floats_of. */
-TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const base512 *b) {
+TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *b) {
   const __m512i normal = _mm512_set1_epi32(NORMAL), not_finite = _mm512_set1_epi32(NOT_FINITE);
   const __m512i size =
       _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), b->up);
@@ -142,7 +141,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const base512 *b
 
 /* Code j of each word. One of 8 bits becomes the last bits of a float whose exponent makes them
  * ones; what that adds is taken off, which is exact. */
-TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j, const base512 *b) {
+TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
+                                               const constants_avx512 *b) {
   const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
   if (form == NIBBLES) return _mm512_permutexvar_ps(at, b->base); /* by the lowest 4 bits of each */
   if (form == FLOATS) return floats_avx512(at, b);
@@ -151,123 +151,29 @@ TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
                        b->base);
 }
 
-/* sums (rows) of a span's products. */
-TARGET_AVX512 KERNEL_INLINE void sum_avx512(code_form form, int rows, int vectors,
-                                            const char *words, const float *a, const base512 *base,
-                                            __m512 *sums) {
-  const int chains = chains_of(rows), codes = 32 / bits_of(form);
-  __m512 sum[AVX512_SUMS];
-#pragma GCC unroll 12
-  for (int i = 0; i < rows * chains; i++) sum[i] = _mm512_setzero_ps();
-  for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
-    const __m512i w = _mm512_loadu_si512(words);
-    ask_for(words, AHEAD);
-#pragma GCC unroll 8
-    for (int j = 0; j < codes; j++) {
-      const __m512 x = code_avx512(form, w, j, base);
-#pragma GCC unroll 12
-      for (int r = 0; r < rows; r++) {
-        const int i = r * chains + j % chains;
-        sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(a[j * rows + r]), x, sum[i]);
-      }
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) {
-    sums[r] = sum[r * chains];
-#pragma GCC unroll 4
-    for (int c = 1; c < chains; c++) sums[r] = _mm512_add_ps(sums[r], sum[r * chains + c]);
-  }
-}
-
-/* total (rows) += a block. */
-TARGET_AVX512 KERNEL_INLINE void add_block_avx512(code_form form, int rows, const code_panels *p,
-                                                  const base512 *base, const block_place *b,
-                                                  __m512 *total) {
-  const int a_step = DECODED_AT_ONCE / p->spans * rows;
-  __m512 sums[AVX512_ROWS];
-  for (int span = 0; span < b->spans; span++) {
-    sum_avx512(form, rows, vectors_of(p), words_of(p, b->block, span), b->a + span * a_step, base,
-               sums);
-    const __m512 scale = factors_avx512(p, b->block, p->d_at, p->s_at, span);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) total[r] = _mm512_fmadd_ps(sums[r], scale, total[r]);
-    if (!p->has_lows) continue;
-    const __m512 low = factors_avx512(p, b->block, p->m_at, p->l_at, span);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-      total[r] = _mm512_fmadd_ps(_mm512_set1_ps(b->sums[span * rows + r]), low, total[r]);
-  }
-}
-
-TARGET_AVX512 KERNEL_INLINE void multiply_avx512(code_form form, int rows, const codes_rows *c) {
-  const base512 base = base_avx512(form, c->p);
-  __m512 total[AVX512_ROWS];
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
-  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
-    const block_place b = block_at(c, rows, part);
-    add_block_avx512(form, rows, c->p, &base, &b, total);
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) _mm512_storeu_ps(c->out + r * c->ldc, total[r]);
-}
-
-TARGET_AVX512 KERNEL_INLINE void run_form_avx512(code_form form, int rows, const codes_rows *c){
-#define TILE_CASE(n) multiply_avx512(form, n, c)
+#define TILE_SET TILE_AVX512
+#define TILE(name) name##_avx512
 #define TILE_ROWS 12
-#include "backend/cpu/kernels/tile_rows.h"
-#undef TILE_ROWS
-}
-
-TARGET_AVX512 static void run_avx512(const codes_rows *c, int rows) {
-  const code_form form = form_of(c->p);
-  if (form == NIBBLES) run_form_avx512(NIBBLES, rows, c);
-  if (form == BYTES) run_form_avx512(BYTES, rows, c);
-  if (form == FLOATS) run_form_avx512(FLOATS, rows, c);
-}
-
-TARGET_AVX512 KERNEL_INLINE void widen_form_avx512(code_form form, const code_panels *p,
-                                                   const char *block, int part, float *to,
-                                                   int64_t step) {
-  const base512 base = base_avx512(form, p);
-  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
-    const __m512 scale = factors_avx512(p, block, p->d_at, p->s_at, span),
-                 low = p->has_lows ? factors_avx512(p, block, p->m_at, p->l_at, span)
-                                   : _mm512_set1_ps(-0.0F);
-    const char *words = words_of(p, block, span);
-    for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
-      const __m512i w = _mm512_loadu_si512(words);
-#pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits_of(form); j++, to += step)
-        _mm512_storeu_ps(to, _mm512_fmadd_ps(code_avx512(form, w, j, &base), scale, low));
-    }
-  }
-}
-
-TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *block, int part, float *to,
-                                       int64_t step) {
-  const code_form form = form_of(p);
-  if (form == NIBBLES) widen_form_avx512(NIBBLES, p, block, part, to, step);
-  if (form == BYTES) widen_form_avx512(BYTES, p, block, part, to, step);
-  if (form == FLOATS) widen_form_avx512(FLOATS, p, block, part, to, step);
-}
+#define TILE_WORDS __m512i
+#define TILE_LOAD_WORDS(from) _mm512_loadu_si512(from)
+#define TILE_FACTORS(p, block, at, subs_at, span, part) factors_avx512(p, block, at, subs_at, span)
+#include "backend/cpu/kernels/codes_tiles.h"
 
 /* ---------------------------------------------------------------- AVX2: half a panel at a time */
 
-enum { AVX2_ROWS = 8, AVX2_SUMS = 8, PLACES = 5 };
+enum { PLACES = 5 };
 
 /* Codes of a word that become floats where they are; the others once they are shifted there. */
 KERNEL_INLINE int places_of(code_form form) { return form == NIBBLES ? PLACES : 2; }
 
 /* What the exponent of a code's float adds, by its place; codes_vectors.h's constants of floats. */
-typedef struct base256 {
+typedef struct constants_avx2 {
   __m256 bases[PLACES], smallest;
   __m256i up, exponents, special;
-} base256;
+} constants_avx2;
 
-TARGET_AVX2 KERNEL_INLINE base256 base_avx2(code_form form, const code_panels *p) {
-  base256 b;
+TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form, const code_panels *p) {
+  constants_avx2 b;
   if (form == FLOATS) {
     const float_codes f = float_codes_of(p);
     b.smallest = _mm256_set1_ps(f.smallest);
@@ -283,7 +189,7 @@ TARGET_AVX2 KERNEL_INLINE base256 base_avx2(code_form form, const code_panels *p
 }
 
 /* floats_of. */
-TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const base256 *b) {
+TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2 *b) {
   const __m256i normal = _mm256_set1_epi32(NORMAL), not_finite = _mm256_set1_epi32(NOT_FINITE);
   const __m256i size =
       _mm256_sllv_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(SIGN - 1)), b->up);
@@ -297,131 +203,32 @@ TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const base256 *b) {
   return _mm256_or_ps(_mm256_sub_ps(_mm256_castsi256_ps(bits), less), _mm256_castsi256_ps(sign));
 }
 
-/* Code j of each word, as code_avx512 makes it of 8 bits; w has them shifted. */
-TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j, const base256 *b) {
+/* Code j of each word, as code_avx512 makes it of 8 bits. */
+TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j,
+                                           const constants_avx2 *b) {
   const int place = j % places_of(form), at = place * bits_of(form);
+  if (j >= places_of(form)) w = _mm256_srli_epi32(w, bits_of(form) * places_of(form));
   if (form == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, b);
   const __m256i mask = _mm256_set1_epi32(((1 << bits_of(form)) - 1) << at),
                 ones = _mm256_set1_epi32((150 - at) << 23);
   const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
   return _mm256_sub_ps(_mm256_castsi256_ps(x), b->bases[place]);
 }
-TARGET_AVX2 KERNEL_INLINE __m256i shifted_avx2(code_form form, __m256i w, int j) {
-  return j < places_of(form) ? w : _mm256_srli_epi32(w, bits_of(form) * places_of(form));
-}
 
-/* out (rows; half a panel) += a span's products. */
-TARGET_AVX2 KERNEL_INLINE void sum_avx2(code_form form, int rows, int vectors, const char *words,
-                                        const float *a, const base256 *base, __m256 scale,
-                                        float *out, int64_t ldc) {
-  const int chains = chains_of(rows), codes = 32 / bits_of(form);
-  __m256 sum[AVX2_SUMS];
-#pragma GCC unroll 8
-  for (int i = 0; i < rows * chains; i++) sum[i] = _mm256_setzero_ps();
-  for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
-    const __m256i w = _mm256_loadu_si256((const void *)words);
-    ask_for(words, AHEAD);
-#pragma GCC unroll 8
-    for (int j = 0; j < codes; j++) {
-      const __m256 x = code_avx2(form, shifted_avx2(form, w, j), j, base);
-#pragma GCC unroll 12
-      for (int r = 0; r < rows; r++) {
-        const int i = r * chains + j % chains;
-        sum[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + j * rows + r), x, sum[i]);
-      }
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) {
-    __m256 s = sum[r * chains];
-#pragma GCC unroll 4
-    for (int c = 1; c < chains; c++) s = _mm256_add_ps(s, sum[r * chains + c]);
-    float *to = out + r * ldc;
-    _mm256_storeu_ps(to, _mm256_fmadd_ps(s, scale, _mm256_loadu_ps(to)));
-  }
-}
-
-/* out += a block. */
-TARGET_AVX2 KERNEL_INLINE void add_block_avx2(code_form form, int rows, const code_panels *p,
-                                              const base256 *base, const block_place *b, float *out,
-                                              int64_t ldc) {
-  const int a_step = DECODED_AT_ONCE / p->spans * rows;
-  for (int i = 0; i < 2 * b->spans; i++) {
-    const int span = i / 2, half = i % 2;
-    sum_avx2(form, rows, vectors_of(p), words_of(p, b->block, span) + half * VECTOR / 2,
-             b->a + span * a_step, base, factors_avx2(p, b->block, p->d_at, p->s_at, span, half),
-             out + half * HALF, ldc);
-    if (!p->has_lows) continue;
-    const __m256 low = factors_avx2(p, b->block, p->m_at, p->l_at, span, half);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-      float *to = out + r * ldc + half * HALF;
-      const __m256 sum = _mm256_broadcast_ss(b->sums + span * rows + r);
-      _mm256_storeu_ps(to, _mm256_fmadd_ps(sum, low, _mm256_loadu_ps(to)));
-    }
-  }
-}
-
-TARGET_AVX2 KERNEL_INLINE void multiply_avx2(code_form form, int rows, const codes_rows *c) {
-  const base256 base = base_avx2(form, c->p);
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) memset(c->out + r * c->ldc, 0, VECTOR);
-  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
-    const block_place b = block_at(c, rows, part);
-    add_block_avx2(form, rows, c->p, &base, &b, c->out, c->ldc);
-  }
-}
-
-TARGET_AVX2 KERNEL_INLINE void run_form_avx2(code_form form, int rows, const codes_rows *c){
-#define TILE_CASE(n) multiply_avx2(form, n, c)
+#define TILE_SET TILE_AVX2
+#define TILE(name) name##_avx2
 #define TILE_ROWS 8
-#include "backend/cpu/kernels/tile_rows.h"
-#undef TILE_ROWS
-}
-
-TARGET_AVX2 static void run_avx2(const codes_rows *c, int rows) {
-  const code_form form = form_of(c->p);
-  if (form == NIBBLES) run_form_avx2(NIBBLES, rows, c);
-  if (form == BYTES) run_form_avx2(BYTES, rows, c);
-  if (form == FLOATS) run_form_avx2(FLOATS, rows, c);
-}
-
-TARGET_AVX2 KERNEL_INLINE void widen_form_avx2(code_form form, const code_panels *p,
-                                               const char *block, int part, int half, float *to,
-                                               int64_t step) {
-  const base256 base = base_avx2(form, p);
-  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
-    const __m256 scale = factors_avx2(p, block, p->d_at, p->s_at, span, half),
-                 low = p->has_lows ? factors_avx2(p, block, p->m_at, p->l_at, span, half)
-                                   : _mm256_set1_ps(-0.0F);
-    const char *words = words_of(p, block, span) + half * VECTOR / 2;
-    for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
-      const __m256i w = _mm256_loadu_si256((const void *)words);
-#pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits_of(form); j++, to += step) {
-        const __m256 x = code_avx2(form, shifted_avx2(form, w, j), j, &base);
-        _mm256_storeu_ps(to, _mm256_fmadd_ps(x, scale, low));
-      }
-    }
-  }
-}
-
-TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *block, int part, float *to,
-                                   int64_t step) {
-  const code_form form = form_of(p);
-  for (int half = 0; half < 2; half++, to += HALF) {
-    if (form == NIBBLES) widen_form_avx2(NIBBLES, p, block, part, half, to, step);
-    if (form == BYTES) widen_form_avx2(BYTES, p, block, part, half, to, step);
-    if (form == FLOATS) widen_form_avx2(FLOATS, p, block, part, half, to, step);
-  }
-}
+#define TILE_WORDS __m256i
+#define TILE_LOAD_WORDS(from) _mm256_loadu_si256((const void *)(from))
+#define TILE_FACTORS factors_avx2
+#include "backend/cpu/kernels/codes_tiles.h"
 #endif
 
 codes_kernel codes_kernel_for(void) {
   if (KERNEL_PLAIN) return (codes_kernel){0}; /* not called: the kernels are dropped */
 #if KERNEL_X86
-  if (cpu_has_avx512()) return (codes_kernel){AVX512_ROWS, run_avx512, widen_avx512};
-  if (cpu_has_avx2()) return (codes_kernel){AVX2_ROWS, run_avx2, widen_avx2};
+  if (cpu_has_avx512()) return (codes_kernel){most_rows_avx512, run_avx512, widen_avx512};
+  if (cpu_has_avx2()) return (codes_kernel){most_rows_avx2, run_avx2, widen_avx2};
 #endif
   return (codes_kernel){PORTABLE_ROWS, run_portable, widen_portable};
 }

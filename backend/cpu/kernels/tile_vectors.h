@@ -4,6 +4,7 @@
  *   TILE_VECTOR   the type
  *   TILE_LOAD(p), TILE_FILL(x)
  *   TILE_ADD(a, b, sum)   sum + a * b; of PAIRS, of words of pairs.h
+ *   TILE_ADD_FLOATS(a, b, sum)   the same of floats, also of PAIRS
  *   TILE_MAX(a, b), TILE_MIN(a, b)   b where they cannot tell
  * Included once for each set, behind features.h, vec4.h and avx512.h. */
 
@@ -19,6 +20,7 @@
 #undef TILE_LOAD
 #undef TILE_FILL
 #undef TILE_ADD
+#undef TILE_ADD_FLOATS
 #undef TILE_MAX
 #undef TILE_MIN
 
@@ -26,25 +28,28 @@
 #define TILE_VECTOR vec4
 #define TILE_LOAD vec4_load
 #define TILE_FILL vec4_fill
+#define TILE_ADD_FLOATS(a, b, sum) vec4_add_product(sum, a, b)
 #define TILE_MAX vec4_larger
 #define TILE_MIN vec4_smaller
 #elif TILE_SET == TILE_AVX2
 #define TILE_VECTOR __m256
 #define TILE_LOAD _mm256_loadu_ps
 #define TILE_FILL _mm256_set1_ps
+#define TILE_ADD_FLOATS _mm256_fmadd_ps
 #define TILE_MAX _mm256_max_ps
 #define TILE_MIN _mm256_min_ps
 #else
 #define TILE_VECTOR __m512
 #define TILE_LOAD _mm512_loadu_ps
 #define TILE_FILL _mm512_set1_ps
+#define TILE_ADD_FLOATS _mm512_fmadd_ps
 #define TILE_MAX _mm512_max_ps
 #define TILE_MIN _mm512_min_ps
 #endif
 
 #if TILE_SET == TILE_PORTABLE
 #define TILE_TARGET
-#define TILE_ADD(a, b, sum) vec4_add_product(sum, a, b)
+#define TILE_ADD TILE_ADD_FLOATS
 #elif TILE_SET == TILE_PORTABLE_PAIRS
 #define TILE_TARGET
 #define TILE_ADD(a, b, sum) vec4_add_pairs(sum, a, b)
@@ -53,10 +58,10 @@
 #define TILE_ADD(a, b, sum) vec4_add_bfdot(sum, a, b)
 #elif TILE_SET == TILE_AVX2
 #define TILE_TARGET TARGET_AVX2
-#define TILE_ADD _mm256_fmadd_ps
+#define TILE_ADD TILE_ADD_FLOATS
 #elif TILE_SET == TILE_AVX512
 #define TILE_TARGET TARGET_AVX512
-#define TILE_ADD _mm512_fmadd_ps
+#define TILE_ADD TILE_ADD_FLOATS
 #else
 #define TILE_TARGET TARGET_AVX512_BF16
 #define TILE_ADD(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))

@@ -204,12 +204,34 @@ def test_circles_of_the_link_graph(tmp_path):
 def test_sizes_finds(tmp_path):
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci/sizes.allow").write_text("# none\n")
+    (tmp_path / "ci/sizes.budget").write_text("./ 1000\n")
     (tmp_path / "long.c").write_text("int f(int x) {\n" + "  x++;\n" * 70 + "  return x;\n}\n")
     (tmp_path / "big.c").write_text("int x;\n" * 601)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
     p = subprocess.run([ROOT / "ci/sizes", tmp_path], capture_output=True, text=True)
     assert p.returncode == 1 and "long.c:f" in p.stdout and "big.c" in p.stdout, p.stdout + p.stderr
+
+
+def test_sizes_holds_budgets(tmp_path):
+    """Of each room, the longest name that fits; what is no source does not count."""
+    for name, lines in (("room/a.c", 30), ("room/b.h", 10), ("room/own/c.py", 20), ("new/d.cl", 5), ("room/x.md", 900)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("\n" * lines)
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/sizes.allow").write_text("")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+
+    def problems(budget):
+        (tmp_path / "ci/sizes.budget").write_text("# room, lines\n" + budget)
+        return subprocess.run([ROOT / "ci/sizes", tmp_path], capture_output=True, text=True).stdout.splitlines()
+
+    assert problems("room/ 40\nroom/own/ 20\nnew/ 5\n") == [""]
+    (over,) = problems("room/ 39\nroom/own/ 20\nnew/ 5\n")
+    assert over.startswith("room/ has 40 lines (at most 39): ")
+    assert problems("room/ 60\n") == ["new/ has no budget in ci/sizes.budget: it has 5 lines"]
+    assert problems("room/ 60\nnew/ 5\nold/ 9\n") == ["ci/sizes.budget: old/ has no sources"]
 
 
 def test_runner_counts():

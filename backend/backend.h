@@ -107,6 +107,60 @@ typedef struct memory_start {
 
 typedef bool (*build_progress)(void *ctx, int done, int total);
 
+/* Memory that is the caller's, and work behind the caller's own. */
+typedef struct backend_sharing {
+  /* A buffer over the caller's memory of the device, by its driver's handle; held until
+   * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
+  clave_status (*adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
+                        memory_start *place, buffer **out);
+  /* A buffer over a dma-buf of `bytes`; `fd` stays the caller's. UNSUPPORTED: the device cannot.
+   * Commands may use it from acquire to release, which are called for each run. */
+  clave_status (*import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
+  clave_status (*acquire)(stream *s, buffer *imported);
+  clave_status (*release)(stream *s, buffer *imported);
+  /* What is enqueued from here on runs after what the caller's own queue holds now; finish says if
+   * that failed. */
+  clave_status (*begin)(stream *s);
+} backend_sharing;
+
+/* Kernels that are built before a recording runs. */
+typedef struct backend_building {
+  /* Notes what a recording needs built; build_all builds everything noted since, in parallel, and
+   * calls progress(done, total) if given, also where nothing is done since; where it says false the
+   * rest stays unbuilt. What does not build is prepare's to say. */
+  clave_status (*request)(stream *s, const recording *r);
+  clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
+  /* Whether all that a recording needs was built, or did not build. */
+  bool (*is_built)(stream *s, const recording *r);
+  /* Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the device. */
+  clave_status (*prepare)(stream *s, const recording *r, void **state);
+  void (*cache_destroy)(backend *b, void *cache); /* of node.cache */
+} backend_building;
+
+/* Kernels whose results are compared with the CPU backend's. */
+typedef struct backend_proof {
+  /* Whether kernels of a recording were never compared, at sizes of the classes of its own, on this
+   * device and driver; prove says that they were right, and is remembered. fills: so are those that
+   * fill its forms, which did not come from a file. */
+  clave_status (*is_unproven)(stream *s, const recording *r, bool fills, bool *unproven);
+  clave_status (*prove)(stream *s, const recording *r, bool fills);
+} backend_proof;
+
+/* When what ran under a number began and ended. */
+typedef struct backend_profile {
+  clave_status (*enable)(stream *s, bool on);
+  /* In ns of the device's clock, once it is finished; of what ran since times were asked for. */
+  clave_status (*times)(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns);
+} backend_profile;
+
+/* Values that fast precision keeps as BF16. */
+typedef struct backend_precision {
+  /* Whether a fast recording of the node can have this operand, of F32, as BF16 (tensor.is_narrow),
+   * and is no slower for it. Operands that are not placed yet have no strides but their own. */
+  bool (*takes_narrow)(backend *b, const node *n, uint32_t slot);
+} backend_precision;
+
+/* What every backend does, and what it may do besides. */
 typedef struct backend_vtable {
   void (*destroy)(backend *b);
 
@@ -117,16 +171,6 @@ typedef struct backend_vtable {
    * that the other has changed it. */
   clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, bool writable,
                               buffer **out);
-  /* (optional) A buffer over the caller's memory of the device, by its driver's handle; held until
-   * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
-  clave_status (*buffer_adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
-                               memory_start *place, buffer **out);
-  /* (optional where runs_on_host) A buffer over a dma-buf of `bytes`; `fd` stays the caller's.
-   * UNSUPPORTED: the device cannot. Commands may use it from acquire to release, which are called
-   * for each run. */
-  clave_status (*buffer_import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
-  clave_status (*acquire)(stream *s, buffer *imported);
-  clave_status (*release)(stream *s, buffer *imported);
   void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
 
   /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,
@@ -136,39 +180,16 @@ typedef struct backend_vtable {
 
   clave_status (*stream_create)(backend *b, stream **out);
   void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
-  /* (optional) What is enqueued from here on runs after what the caller's own queue holds now;
-   * finish says if that failed. */
-  clave_status (*begin)(stream *s);
   /* What the node does: its tensors have types and slots, no buffers; instruction and values
    * outlive it. fast: kernels may contract a * b + c, flush subnormals, divide less exactly, and
    * round what is multiplied with a constant, see recording.rounds. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
-  /* (optional) Whether a fast recording of the node can have this operand, of F32, as BF16
-   * (tensor.is_narrow), and is no slower for it. Operands that are not placed yet have no strides
-   * but their own. */
-  bool (*takes_narrow)(backend *b, const node *n, uint32_t slot);
-  void (*cache_destroy)(backend *b, void *cache); /* (optional) of node.cache */
-  /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
-   * parallel, and calls progress(done, total) if given, also where nothing is done since; where it
-   * says false the rest stays unbuilt. What does not build is prepare's to say. */
-  clave_status (*request)(stream *s, const recording *r);
-  clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
-  /* (optional) Whether all that a recording needs was built, or did not build. */
-  bool (*is_built)(stream *s, const recording *r);
-  /* (optional) Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the
-   * device. */
-  clave_status (*prepare)(stream *s, const recording *r, void **state);
-  /* (optional) Whether kernels of a recording were never compared with the CPU backend, at sizes of
-   * the classes of its own, on this device and driver; prove says that they were right, and is
-   * remembered. fills: so are those that fill its forms, which did not come from a file. */
-  clave_status (*is_unproven)(stream *s, const recording *r, bool fills, bool *unproven);
-  clave_status (*prove)(stream *s, const recording *r, bool fills);
   /* Enqueues a node; not views, not host ops. state: the stream's own for this recording, NULL at
    * first. `number` is what faults are reported with. */
   clave_status (*run)(stream *s, const recording *r, void **state, const run_operands *o,
                       uint32_t number);
-  void (*state_destroy)(stream *s, void *state); /* (optional) */
+  void (*state_destroy)(stream *s, void *state); /* takes NULL */
   clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from,
                         size_t bytes); /* `from` free on return */
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
@@ -184,10 +205,13 @@ typedef struct backend_vtable {
                        size_t from_offset, size_t bytes);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
-  /* (optional) Start and end of what ran under a number in ns of the device's clock, once it is
-   * finished; of what ran since profile was asked for. */
-  clave_status (*profile)(stream *s, bool on);
-  clave_status (*times)(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns);
+
+  /* NULL: it does nothing of the kind. Where runs_on_host is false there is `sharing`. */
+  const backend_sharing *sharing;
+  const backend_building *building;
+  const backend_proof *proof;
+  const backend_profile *profile;
+  const backend_precision *precision;
 } backend_vtable;
 
 struct backend {

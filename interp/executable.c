@@ -101,12 +101,13 @@ clave_status executable_move(const executable *x, const char *const *const *reas
 
 static void destroy_caches(executable *x, int b) {
   backend *be = x->devices.backends[b];
-  if (!be->vt->cache_destroy) return;
+  if (!be->vt->building) return;
   for (uint32_t k = 0; x->methods && k < x->prog->ir.methods.count; k++) {
     const method *m = &x->methods[k];
-    for (uint32_t i = 0; m->cache[b] && i < m->g.n; i++) be->vt->cache_destroy(be, m->cache[b][i]);
+    for (uint32_t i = 0; m->cache[b] && i < m->g.n; i++)
+      be->vt->building->cache_destroy(be, m->cache[b][i]);
   }
-  if (x->copy_cache) be->vt->cache_destroy(be, x->copy_cache[b]);
+  if (x->copy_cache) be->vt->building->cache_destroy(be, x->copy_cache[b]);
 }
 
 void executable_destroy(executable *x) {

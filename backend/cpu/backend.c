@@ -246,6 +246,8 @@ static void fill_info(cpu_backend *b) {
                                 .forms = b->forms};
 }
 
+static const backend_profile profiling = {.enable = profile, .times = times};
+static const backend_precision precision = {.takes_narrow = cpu_takes_narrow};
 static const backend_vtable vtable = {
     .destroy = destroy,
     .buffer_create = buffer_create,
@@ -256,7 +258,6 @@ static const backend_vtable vtable = {
     .stream_destroy = stream_destroy,
     .record = cpu_record,
     .recording_destroy = cpu_recording_destroy,
-    .takes_narrow = cpu_takes_narrow,
     .run = run,
     .state_destroy = cpu_state_destroy,
     .write = write_buffer,
@@ -266,8 +267,8 @@ static const backend_vtable vtable = {
     .fill_zero = fill_zero,
     .copy = copy_buffer,
     .finish = finish,
-    .profile = profile,
-    .times = times,
+    .profile = &profiling,
+    .precision = &precision,
 };
 
 static void use_portable(void) { cpu_use_at_most(CPU_PORTABLE); }

@@ -79,28 +79,28 @@ static bool device_supports(backend *b, const rule_context *c, const ir_instruct
   return false;
 }
 
+static const backend_sharing sharing = {.adopt = opencl_buffer_adopt,
+                                        .import = opencl_buffer_import,
+                                        .acquire = opencl_acquire,
+                                        .release = opencl_release,
+                                        .begin = opencl_begin};
+static const backend_building building = {.request = opencl_request,
+                                          .build_all = opencl_build_all,
+                                          .is_built = opencl_is_built,
+                                          .prepare = opencl_prepare,
+                                          .cache_destroy = opencl_cache_destroy};
+static const backend_proof proof = {.is_unproven = opencl_is_unproven, .prove = opencl_prove};
+static const backend_profile profiling = {.enable = opencl_profile, .times = opencl_times};
 static const backend_vtable opencl_vtable = {
     .destroy = destroy_device,
     .buffer_create = opencl_buffer_create,
     .buffer_wrap = opencl_buffer_wrap,
-    .buffer_adopt = opencl_buffer_adopt,
-    .buffer_import = opencl_buffer_import,
-    .acquire = opencl_acquire,
-    .release = opencl_release,
     .buffer_destroy = opencl_buffer_destroy,
     .supports = device_supports,
     .stream_create = opencl_stream_create,
     .stream_destroy = opencl_stream_destroy,
-    .begin = opencl_begin,
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
-    .cache_destroy = opencl_cache_destroy,
-    .request = opencl_request,
-    .build_all = opencl_build_all,
-    .is_built = opencl_is_built,
-    .prepare = opencl_prepare,
-    .is_unproven = opencl_is_unproven,
-    .prove = opencl_prove,
     .run = opencl_run,
     .state_destroy = opencl_state_destroy,
     .write = opencl_write,
@@ -110,8 +110,10 @@ static const backend_vtable opencl_vtable = {
     .fill_zero = opencl_fill_zero,
     .copy = opencl_copy_buffer,
     .finish = opencl_finish,
-    .profile = opencl_profile,
-    .times = opencl_times,
+    .sharing = &sharing,
+    .building = &building,
+    .proof = &proof,
+    .profile = &profiling,
 };
 
 /* The "flags" line of the first CPU, or nothing. */

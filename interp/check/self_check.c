@@ -168,7 +168,7 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   TRY(compare_results(c));
   if (c->verdict.size) return distrust(c, r, k->instruction); /* in a loop, each time */
   state->checked = true;
-  return vt->prove(queue, k->recorded, state->fills);
+  return vt->proof->prove(queue, k->recorded, state->fills);
 }
 
 clave_status check_recording(session *s, int on, const node *n, const recording *r, void **state,
@@ -183,8 +183,8 @@ clave_status check_recording(session *s, int on, const node *n, const recording 
   if (!st && fits && !faulty) st = compare_results(&c);
   if (!st && faulty) text_puts(verdict, "what it was measured with is bad data for it");
   if (!st && c.verdict.size) text_append(verdict, c.verdict.data, c.verdict.size);
-  if (!st && fits && !faulty && !c.verdict.size && vt->prove)
-    st = vt->prove(s->streams[on], r, r->n_forms > 0);
+  if (!st && fits && !faulty && !c.verdict.size && vt->proof)
+    st = vt->proof->prove(s->streams[on], r, r->n_forms > 0);
   free_results(&c);
   free_copies(&c);
   return st ? st : text_status(verdict);
@@ -211,8 +211,8 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
   TRY(take_forms(r, c, state));
   if (!state->checked) {
     bool unproven = false;
-    if (!s->options.unchecked && vt->is_unproven)
-      TRY(vt->is_unproven(queue, c->recorded, state->fills, &unproven));
+    if (!s->options.unchecked && vt->proof)
+      TRY(vt->proof->is_unproven(queue, c->recorded, state->fills, &unproven));
     state->checked = !unproven;
     if (unproven) return run_checked(r, c, state, number);
   }

@@ -86,7 +86,7 @@ static bool takes_narrow(planner *l, uint32_t index, int b, uint32_t tid) {
     bound_tensor *x = &l->operands[i.o.tid];
     if (!find_operand(l, i.o.tid, 0, x) || !lies_as_read(&i.o, &x->t)) return false;
   }
-  return be->vt->takes_narrow(be, &n, tid);
+  return be->vt->precision->takes_narrow(be, &n, tid);
 }
 
 static bool reads(const ir_instruction *ins, uint32_t tid) {
@@ -99,7 +99,7 @@ bool keeps_narrow(planner *l, uint32_t index, uint32_t tid) {
   const uint8_t b = l->m->where[index];
   const uint32_t last = l->g->last_use[tid];
   if (!l->x->options.fast || l->x->options.wide || l->x->observer ||
-      !l->x->devices.backends[b]->vt->takes_narrow)
+      !l->x->devices.backends[b]->vt->precision)
     return false;
   if (l->p->types[tid].type != DTYPE_F32 || !is_slot(l->x->prog, tid, SLOT_TEMPORARY) ||
       l->p->target[tid] != NO_INDEX || last == NO_INDEX || last >= l->g->n ||

@@ -97,7 +97,7 @@ clave_status argument_use_own(session *s, argument *a, size_t bytes) {
 /* The session's device that takes the caller's memory; -1: none. */
 static int device_that_adopts(const session *s) {
   for (int b = 0; b < s->devices.count; b++)
-    if (s->devices.backends[b]->vt->buffer_adopt) return b;
+    if (s->devices.backends[b]->vt->sharing) return b;
   return -1;
 }
 
@@ -121,7 +121,7 @@ static clave_status adopt(session *s, argument *a, device_memory m, size_t bytes
   backend *be = s->devices.backends[b];
   buffer *adopted;
   memory_start start;
-  TRY(be->vt->buffer_adopt(be, m.handle, m.offset, bytes, writable, &start, &adopted));
+  TRY(be->vt->sharing->adopt(be, m.handle, m.offset, bytes, writable, &start, &adopted));
   use_buffer(s, a, b, adopted, m, bytes);
   a->start = start;
   return NULL;
@@ -140,7 +140,7 @@ static clave_status import(session *s, argument *a, const dma_buf *shared, devic
                            size_t bytes, bool writable) {
   backend *be = s->devices.backends[0];
   buffer *imported;
-  TRY(be->vt->buffer_import(be, shared->fd, shared->size, writable, &imported));
+  TRY(be->vt->sharing->import(be, shared->fd, shared->size, writable, &imported));
   use_buffer(s, a, 0, imported, m, bytes);
   return NULL;
 }
@@ -200,7 +200,8 @@ bool arguments_overlap(const argument *a, const argument *b) {
 static clave_status acquire(const session *s, argument *a) {
   if (!a->shared.is_open) return NULL;
   backend *be = s->devices.backends[0];
-  TRY(a->is_on_device ? be->vt->acquire(s->streams[0], a->wrapped[0]) : dma_buf_begin(&a->shared));
+  TRY(a->is_on_device ? be->vt->sharing->acquire(s->streams[0], a->wrapped[0])
+                      : dma_buf_begin(&a->shared));
   a->is_acquired = true;
   return NULL;
 }
@@ -224,7 +225,7 @@ clave_status release_arguments(const running *r) {
   argument *a;
   for (uint32_t i = 0; (a = argument_at(r, i)); i++) {
     if (!a->is_acquired || !a->is_on_device) continue;
-    first = status_first(first, be->vt->release(r->s->streams[0], a->wrapped[0]));
+    first = status_first(first, be->vt->sharing->release(r->s->streams[0], a->wrapped[0]));
     a->is_acquired = false;
   }
   return first;

@@ -49,10 +49,10 @@ static clave_status fill_form(void *ctx, buffer *to) {
   stream *q = f->r->s->streams[f->c->backend];
   const backend_vtable *vt = q->owner->vt;
   bool profiles = f->r->s->options.profile && vt->profile;
-  if (profiles) TRY(vt->profile(q, false));
+  if (profiles) TRY(vt->profile->enable(q, false));
   clave_status st = fill_on(q, f, to);
   if (!profiles) return st;
-  clave_status on = vt->profile(q, true);
+  clave_status on = vt->profile->enable(q, true);
   if (!st) return on;
   status_free(on);
   return st;

@@ -23,9 +23,9 @@ static bool relay_progress(void *ctx, int done, int total) {
 static clave_status build_kernels(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (!vt->build_all) continue;
+    if (!vt->building) continue;
     progress_relay r = {.s = s};
-    TRY(vt->build_all(s->streams[b], relay_progress, &r));
+    TRY(vt->building->build_all(s->streams[b], relay_progress, &r));
     if (r.is_cancelled) return CANCELLED("cancelled");
   }
   return NULL;
@@ -48,7 +48,8 @@ static clave_status prepare_commands(const running *r) {
       return CANCELLED("cancelled");
     }
     clave_status st = NULL;
-    if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);
+    if (vt->building)
+      st = vt->building->prepare(r->s->streams[c->backend], c->recorded, &state->state);
     if (!st) st = prepare_forms(r, c, state, &packing);
     st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
     if (first || host_may_copy(r->s, c, st)) {
@@ -66,7 +67,7 @@ bool kernels_are_built(const running *r, const schedule *p) {
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
     stream *q = r->s->streams[c->backend];
-    if (c->recorded && q->owner->vt->is_built && !q->owner->vt->is_built(q, c->recorded))
+    if (c->recorded && q->owner->vt->building && !q->owner->vt->building->is_built(q, c->recorded))
       return false;
   }
   return true;
@@ -78,8 +79,8 @@ clave_status prepare_kernels(const running *r) {
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
     const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
-    if (!c->recorded || !vt->request) continue;
-    TRY(vt->request(r->s->streams[c->backend], c->recorded));
+    if (!c->recorded || !vt->building) continue;
+    TRY(vt->building->request(r->s->streams[c->backend], c->recorded));
     asked = true;
   }
   if (asked) TRY(build_kernels(r->s));

@@ -183,7 +183,7 @@ static clave_status begin_profile(session *s) {
   trace_clear(s);
   for (int b = 0; b < s->devices.count && s->options.profile; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (vt->profile) TRY(vt->profile(s->streams[b], true));
+    if (vt->profile) TRY(vt->profile->enable(s->streams[b], true));
   }
   return NULL;
 }

@@ -37,7 +37,7 @@ clave_status finish_all(session *s, const graph *g) {
 clave_status begin_streams(const session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (vt->begin) TRY(vt->begin(s->streams[b]));
+    if (vt->sharing) TRY(vt->sharing->begin(s->streams[b]));
   }
   return NULL;
 }

@@ -24,8 +24,8 @@ clave_status trace_finish(session *s) {
     trace_event *e = &s->events[i];
     const backend_vtable *vt = s->devices.backends[e->backend]->vt;
     int64_t start, end;
-    if (e->kind == COMMAND_TRANSFER || !vt->times) continue;
-    TRY(vt->times(s->streams[e->backend], i, &start, &end));
+    if (e->kind == COMMAND_TRANSFER || !vt->profile) continue;
+    TRY(vt->profile->times(s->streams[e->backend], i, &start, &end));
     if (!seen[e->backend]) origin[e->backend] = start - e->start_ns;
     seen[e->backend] = true;
     e->start_ns = start - origin[e->backend];

@@ -37,7 +37,7 @@ static clave_status fill_form(measurement *m, const recording *fill, buffer *to)
   clave_status st = m->be->vt->run(m->queue, fill, &state, &o, 0);
   device_fault fault;
   if (!st) st = m->be->vt->finish(m->queue, &fault);
-  if (state && m->be->vt->state_destroy) m->be->vt->state_destroy(m->queue, state);
+  if (state) m->be->vt->state_destroy(m->queue, state);
   return st;
 }
 
@@ -67,9 +67,10 @@ static bool goes_on(void *ctx, int done, int total) {
 
 static clave_status build(measurement *m, candidate *c) {
   const backend_vtable *vt = m->be->vt;
-  if (vt->request) TRY(vt->request(m->queue, c->r));
-  if (vt->build_all) TRY(vt->build_all(m->queue, goes_on, m));
-  return vt->prepare && !is_over(m->t) ? vt->prepare(m->queue, c->r, &c->state) : NULL;
+  if (!vt->building) return NULL;
+  TRY(vt->building->request(m->queue, c->r));
+  TRY(vt->building->build_all(m->queue, goes_on, m));
+  return is_over(m->t) ? NULL : vt->building->prepare(m->queue, c->r, &c->state);
 }
 
 static clave_status record_variant(measurement *m, const variant_choice *made, int i,
@@ -92,7 +93,7 @@ static clave_status record_variant(measurement *m, const variant_choice *made, i
 
 static void free_candidate(measurement *m, candidate *c) {
   const backend_vtable *vt = m->be->vt;
-  if (c->state && vt->state_destroy) vt->state_destroy(m->queue, c->state);
+  if (c->state) vt->state_destroy(m->queue, c->state);
   for (int i = 0; i < MAX_FORMS; i++) vt->buffer_destroy(m->be, c->forms[i]);
   vt->buffer_destroy(m->be, c->scratch);
   vt->recording_destroy(m->be, c->r);
@@ -169,8 +170,8 @@ static clave_status compare_with_oracle(measurement *m, candidate *c, bool *good
 static clave_status check(measurement *m, candidate *c, const variant_choice *made, bool is_base,
                           bool *good) {
   TRY(tune_node_fill(m->t, m->j, m->n));
-  return m->be->vt->is_unproven || made->rounds_apart ? compare_with_oracle(m, c, good)
-                                                      : compare_bits(m, c, is_base, good);
+  return m->be->vt->proof || made->rounds_apart ? compare_with_oracle(m, c, good)
+                                                : compare_bits(m, c, is_base, good);
 }
 
 /* What a device cannot build or run is no variant of its; what it gets wrong is none either. If

@@ -139,7 +139,7 @@ clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) {
 void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n) {
   backend *be = t->s->devices.backends[j->backend];
   for (uint32_t i = 0; i < n->n_made; i++) be->vt->buffer_destroy(be, n->made[i]);
-  if (n->cache && be->vt->cache_destroy) be->vt->cache_destroy(be, n->cache);
+  if (n->cache && be->vt->building) be->vt->building->cache_destroy(be, n->cache);
   free(n->made);
   free(n->bound);
   free(n->tensors);

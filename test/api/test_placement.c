@@ -109,8 +109,10 @@ static void test_moved_in_a_run(void **state) {
   if (clave_devices_hint()) skip();
   good(clave_device_open("opencl", NULL, &device));
   backend_vtable refusing = *device->set.backends[0]->vt;
-  real_prepare = refusing.prepare;
-  refusing.prepare = refuse_first;
+  backend_building building = *refusing.building;
+  real_prepare = building.prepare;
+  building.prepare = refuse_first;
+  refusing.building = &building;
   device->set.backends[0]->vt = &refusing;
   good(clave_program_load(MNIST, NULL, &p));
   good(clave_session_create(p, device, NULL, &s));

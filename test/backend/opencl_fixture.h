@@ -92,7 +92,7 @@ static inline clave_status fill_again(session *s, void **cache, bound_tensor *ou
 static inline clave_status fill(session *s, bound_tensor *out, double value) {
   void *cache = NULL;
   clave_status st = fill_again(s, &cache, out, value);
-  s->device->vt->cache_destroy(s->device, cache);
+  s->device->vt->building->cache_destroy(s->device, cache);
   return st;
 }
 

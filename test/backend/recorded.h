@@ -18,8 +18,9 @@ static inline clave_status make_recorded(backend *b, stream *s, node n, recorded
   n.cache = &out->cache;
   TRY(b->vt->record(b, &n, false, &out->r));
   if (out->r->scratch_bytes) TRY(b->vt->buffer_create(b, out->r->scratch_bytes, &out->scratch));
-  if (b->vt->request) TRY(b->vt->request(s, out->r));
-  return b->vt->build_all ? b->vt->build_all(s, NULL, NULL) : NULL;
+  if (!b->vt->building) return NULL;
+  TRY(b->vt->building->request(s, out->r));
+  return b->vt->building->build_all(s, NULL, NULL);
 }
 
 static inline clave_status run_recorded(recorded *r, const bound_tensor *tensors, uint32_t number) {
@@ -31,7 +32,7 @@ static inline void free_recorded(recorded *r) {
   if (r->state) r->b->vt->state_destroy(r->s, r->state);
   r->b->vt->recording_destroy(r->b, r->r);
   r->b->vt->buffer_destroy(r->b, r->scratch);
-  if (r->b->vt->cache_destroy) r->b->vt->cache_destroy(r->b, r->cache);
+  if (r->b->vt->building) r->b->vt->building->cache_destroy(r->b, r->cache);
 }
 
 /* Once. */

@@ -152,11 +152,11 @@ static void test_times(void **state) {
   bind_vector(&b, 1, DTYPE_F32, 1000, NULL);
   ir_copy op = {.x = 0, .out = 1};
   int64_t start, end;
-  good(b.device->vt->profile(b.queue, true));
+  good(b.device->vt->profile->enable(b.queue, true));
   run_op(&b, IR_OP_COPY, &op, 5000);
-  good(b.device->vt->times(b.queue, 5000, &start, &end));
+  good(b.device->vt->profile->times(b.queue, 5000, &start, &end));
   assert_true(start > 0 && end >= start);
-  good(b.device->vt->times(b.queue, 4999, &start, &end));
+  good(b.device->vt->profile->times(b.queue, 4999, &start, &end));
   assert_true(start == 0 && end == 0);
   close_bench(&b);
 }

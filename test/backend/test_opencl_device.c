@@ -121,11 +121,11 @@ static void test_times(void **state) {
   device_fault fault;
   int64_t start[2], end[2];
   for (int on = 1; on >= 0; on--) {
-    good(s.device->vt->profile(s.stream, on));
+    good(s.device->vt->profile->enable(s.stream, on));
     for (uint32_t i = 0; i < 300; i++) good(run_recorded(&r, &out, i));
     finish(&s, &fault);
     for (uint32_t i = 0; i < 2; i++)
-      good(s.device->vt->times(s.stream, 10 * i, &start[i], &end[i]));
+      good(s.device->vt->profile->times(s.stream, 10 * i, &start[i], &end[i]));
     if (on)
       assert_true(start[0] > 0 && end[0] >= start[0] && start[1] >= start[0] && end[1] >= end[0]);
     else

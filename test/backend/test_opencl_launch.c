@@ -221,7 +221,7 @@ static void test_kernel_of_each_dtype(void **state) {
       assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
     s.device->vt->buffer_destroy(s.device, out.buf);
   }
-  s.device->vt->cache_destroy(s.device, cache);
+  s.device->vt->building->cache_destroy(s.device, cache);
   close_session(&s);
 }
 

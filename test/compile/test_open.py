@@ -174,7 +174,7 @@ def test_an_index_out_of_range(builder, tmp_path):
     np.array([1, 9, 2]).tofile(tmp_path / "i.bin")
     r = call(tmp_path / "c/model", tmp_path / "i.bin", tmp_path / "o.bin", env={})
     assert r.returncode == 1 and not (tmp_path / "o.bin").exists()
-    assert r.stderr == "model: index 9 out of range [0, 6]; node 0 (index_select, embedding)\n"
+    assert r.stderr == "model: index 9 out of range [0, 6]; node 0 (index_select, table)\n"
 
 
 @pytest.mark.by_turn(14)

@@ -440,8 +440,8 @@ def test_weights_of_floats(k, weight, device, session):
     for m in (1, 3, 33, 130):
         x = random_rows(m, k, seed=m)
         got, exact = run(fast, x), np.asarray(strict.run(x)[0])
-        if not DEVICES[device]:
-            np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5)
+        if not DEVICES[device]:  # the same products, added in another order
+            assert (np.abs(got - exact) <= 2.0**-23 * (k + 8) * (np.abs(x) @ np.abs(w).T)).all()
             continue
         rows, columns = to_bf16(x), to_bf16(w)
         size = np.abs(rows) @ np.abs(columns).T

@@ -83,7 +83,11 @@ def in_sources(root, room):
 @contextlib.contextmanager
 def forced(clave, device, rows, env=None, under=()):
     """The environment (or `env`, with that) in which a device's table has (family, variant) rows for all sizes; under:
-    the words ahead of a command that has that device."""
+    the words ahead of a command that has that device. A variant that no table here has is a mistake: it would have no
+    effect."""
+    tables = CPU if device == "cpu" else OPENCL
+    for family, variant in rows:
+        assert variant in tables[family][0], f"{device}: no variant of {family} is named {variant!r}"
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o700)
         env = dict(os.environ if env is None else env) | {"CLAVE_CACHE_DIR": folder}

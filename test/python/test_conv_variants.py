@@ -123,12 +123,12 @@ def test_narrow_weights(forced, form):
 
 
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
-@pytest.mark.parametrize("variant, stride", [("depthwise", 1), ("depthwise", 2), ("depthwise lanes", 1)])
-def test_depthwise_padding(forced, variant, stride):
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_padding(forced, stride):
     """No product of an infinite weight and the zeros around the image."""
     module, x = conv(5, 5, groups=5, stride=stride), torch.rand(2, 5, 9, 20) + 0.5
     module.weight[1, 0, 0, 1], module.weight[3, 0, 2, 2] = INF, NAN
-    (result,) = forced.run(module, x, variant)
+    (result,) = forced.run(module, x, "depthwise")
     np.testing.assert_allclose(result, module(x).numpy(), rtol=1e-5, atol=1e-5)
 
 
@@ -181,8 +181,7 @@ def test_vectors(forced, variant, case):
         np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
 
 
-# Channels, the image, how: rows narrower and wider than vectors, planes of few elements, channels that fill no lanes,
-# padding on one side.
+# Channels, the image, how: rows narrower and wider than vectors, planes of few elements, padding on one side.
 NARROW = (
     (37, (2, 37, 7, 7), {"kernel_size": 5, "padding": 2}),
     (16, (1, 16, 2, 3), {"kernel_size": 3, "padding": 1, "bias": False}),
@@ -195,28 +194,17 @@ NARROW = (
 @pytest.mark.parametrize("forced", ["cpu"], indirect=True)
 @pytest.mark.by_turn(5)
 @pytest.mark.parametrize("case", NARROW)
-def test_planes_in_lanes(forced, case):
+def test_depthwise(forced, case):
     channels, shape, how = case
     torch.manual_seed(channels)
     plain = nn.Conv2d(channels, channels, groups=channels, **how).eval().requires_grad_(False)
     x = torch.randn(shape)
-    (result,) = forced.run(plain, x, "depthwise lanes")
+    (result,) = forced.run(plain, x, "depthwise")
     exact = exactly(plain, x)
     assert parts_of_bound(np.abs(result - exact), exact, plain.weight[0].numel()) < 1
     module = Residual(channels, {"groups": channels} | how).eval().requires_grad_(False)
-    (result,) = forced.run(module, x.float(), "depthwise lanes")
+    (result,) = forced.run(module, x.float(), "depthwise")
     np.testing.assert_allclose(result, exactly(module, x), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("forced", ["cpu"], indirect=True)
-@pytest.mark.by_turn(5)
-def test_margins_in_lanes(forced):
-    """Memory of groups has what an op before left there: rows that are as long, without padding."""
-    layers = [conv(64, 64, groups=64, padding=padding) for padding in (0, 1, 0, 1)]
-    module, x = nn.Sequential(*layers), torch.rand(64, 64, 14, 14) + 1  # enough for all threads to make some of each
-    (result,) = forced.run(module, x, "depthwise lanes")
-    exact = exactly(module, x)
-    assert np.abs(result - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 def test_places_beyond_ints(real_opencl):

@@ -341,7 +341,7 @@ def test_tied(monkeypatch):
         assert 0 < np.abs(s - f).max() <= 2.0**-6 * np.abs(s).max()
 
 
-@pytest.mark.skipif(not TILES, reason="no tiles of BF16")
+@pytest.mark.skipif(not TILES, reason="no instruction for pairs of BF16 by tiles")
 def test_gelu():
     """Of a product that is kept as BF16: of a polynomial, of every sign and size."""
     layers = [nn.Linear(64, 64, bias=False), nn.GELU(), nn.Linear(64, 64, bias=False)]

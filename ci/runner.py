@@ -26,8 +26,8 @@ SAN_BUILD = "build/san"
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 
 # How the runners we use say what they did; each pattern gives (passed, failed).
-CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (\d+) test\(s\)")
-CMOCKA_FAILED = re.compile(r"\[  FAILED  \] (\d+) test\(s\)")
+CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (?:\w+: )?(\d+) test\(s\)")  # newer ones name the group
+CMOCKA_FAILED = re.compile(r"\[  FAILED  \] (?:\w+: )?(\d+) test\(s\)")
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
 PYTEST_LINE = re.compile(r"^(?=.*\b(?:passed|failed|errors?|skipped)\b)(.*) in [\d.]+s", re.M)
 
@@ -48,7 +48,9 @@ def count(output):
 
 # What they print of a test that did not run; each pattern gives (how often or "", why).
 SKIPS = [re.compile(r"^SKIPPED \[(\d+)\] (.*)$", re.M), re.compile(r"^()skipped: (.*)$", re.M)]  # pytest -rs; ours
-CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (?!\d+ test)(.*)$", re.M)  # once where it runs, once in its summary
+CMOCKA_SKIPPED = re.compile(
+    r"^\[  SKIPPED \] (?!(?:\w+: )?\d+ test)(.*)$", re.M
+)  # once where it runs, once in its summary
 
 
 def count_skips(output):

@@ -239,6 +239,7 @@ def test_runner_counts():
     assert count(
         "[==========] Running 3 test(s).\n[  PASSED  ] 2 test(s).\n[  FAILED  ] 1 test(s), listed below:\n"
     ) == (2, 1)
+    assert count("[==========] tests: 2\n[  PASSED  ] tests: 1 test(s).\n[  FAILED  ] tests: 1 test(s)\n") == (1, 1)
     assert count("...\n5 passed, 2 skipped in 0.10s\n") == (5, 0)
     assert count("1 failed, 5 passed, 1 error in 12.3s (0:00:12)\n") == (5, 2)
     assert count("FAIL x\n7 passed, 1 failed\n") == (7, 1)
@@ -249,6 +250,7 @@ def test_runner_counts_skips():
     runner = load("runner")
     output = "SKIPPED [2] test/x.py:12: no data\nskipped: no device\n"
     output += "[  SKIPPED ] odd\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] odd\n"
+    output += "[  SKIPPED ] tests: 1 test(s), listed below:\n"  # of a newer cmocka
     found = runner.count_skips(output)
     assert found == {"test/x.py:12: no data": 2, "no device": 1, "odd": 1}
     bounds = [(1, runner.re.compile("no data"), "where there is none"), (1, runner.re.compile("device"), "nor here")]

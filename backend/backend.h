@@ -107,7 +107,7 @@ typedef struct memory_start {
 
 typedef bool (*build_progress)(void *ctx, int done, int total);
 
-/* Memory that is the caller's, and work behind the caller's own. */
+/* Memory and a command queue that belong to the caller. */
 typedef struct backend_sharing {
   /* A buffer over the caller's memory of the device, by its driver's handle; held until
    * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
@@ -118,8 +118,8 @@ typedef struct backend_sharing {
   clave_status (*import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
   clave_status (*acquire)(stream *s, buffer *imported);
   clave_status (*release)(stream *s, buffer *imported);
-  /* What is enqueued from here on runs after what the caller's own queue holds now; finish says if
-   * that failed. */
+  /* Commands that are enqueued from now on wait for those in the caller's own queue. If one of the
+   * caller's fails, finish returns the error. */
   clave_status (*begin)(stream *s);
 } backend_sharing;
 
@@ -130,18 +130,18 @@ typedef struct backend_building {
    * rest stays unbuilt. What does not build is prepare's to say. */
   clave_status (*request)(stream *s, const recording *r);
   clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
-  /* Whether all that a recording needs was built, or did not build. */
+  /* Returns true when each program of the recording was built or was refused by the compiler. */
   bool (*is_built)(stream *s, const recording *r);
   /* Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the device. */
   clave_status (*prepare)(stream *s, const recording *r, void **state);
   void (*cache_destroy)(backend *b, void *cache); /* of node.cache */
 } backend_building;
 
-/* Kernels whose results are compared with the CPU backend's. */
+/* Results of kernels are compared with the CPU backend's the first time they run. */
 typedef struct backend_proof {
-  /* Whether kernels of a recording were never compared, at sizes of the classes of its own, on this
-   * device and driver; prove says that they were right, and is remembered. fills: so are those that
-   * fill its forms, which did not come from a file. */
+  /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
+   * sizes of the same class. prove records that the results were right. fills: include the kernels
+   * that pack the recording's constants, which were not read from a file. */
   clave_status (*is_unproven)(stream *s, const recording *r, bool fills, bool *unproven);
   clave_status (*prove)(stream *s, const recording *r, bool fills);
 } backend_proof;
@@ -155,12 +155,13 @@ typedef struct backend_profile {
 
 /* Values that fast precision keeps as BF16. */
 typedef struct backend_precision {
-  /* Whether a fast recording of the node can have this operand, of F32, as BF16 (tensor.is_narrow),
-   * and is no slower for it. Operands that are not placed yet have no strides but their own. */
+  /* Returns true if a fast recording of the node can read or write this F32 operand as BF16
+   * (tensor.is_narrow) without being slower. Operands that are not placed yet have the strides that
+   * the program gives them. */
   bool (*takes_narrow)(backend *b, const node *n, uint32_t slot);
 } backend_precision;
 
-/* What every backend does, and what it may do besides. */
+/* The functions that every backend has, and optional tables of further ones. */
 typedef struct backend_vtable {
   void (*destroy)(backend *b);
 
@@ -206,7 +207,7 @@ typedef struct backend_vtable {
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
 
-  /* NULL: it does nothing of the kind. Where runs_on_host is false there is `sharing`. */
+  /* NULL: the backend does not have these functions. `sharing` is required unless runs_on_host. */
   const backend_sharing *sharing;
   const backend_building *building;
   const backend_proof *proof;

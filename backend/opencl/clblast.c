@@ -27,7 +27,7 @@ static clblast *open_clblast(const cl_device *d) {
   return c;
 }
 
-const clblast *clblast_of(cl_device *d) {
+clblast *clblast_of(cl_device *d) {
   mutex_lock(d->lock);
   if (!d->blas) d->blas = open_clblast(d);
   clblast *c = d->blas;

@@ -8,15 +8,15 @@
 #include <clblast_c.h>
 
 typedef struct clblast {
-  library *library;       /* NULL: there is none */
+  library *library;       /* owned; NULL: it is not installed */
   cl_command_queue queue; /* by which it asks about the device */
   __typeof__(&CLBlastSgemmWithTempBuffer) gemm;
   __typeof__(&CLBlastSGemmTempBufferSize) temp_size;
   __typeof__(&CLBlastSgemmStridedBatched) batched;
 } clblast;
 
-/* NULL: there is none. */
-const clblast *clblast_of(cl_device *d);
+/* Returns the library of the device, which the first call opens; NULL where it is not installed. */
+clblast *clblast_of(cl_device *device);
 
 typedef struct matrix {
   uint32_t slot;

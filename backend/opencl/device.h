@@ -440,7 +440,8 @@ void opencl_state_destroy(stream *s, void *state);
 /* ---------------------------------------------------------------- clblast.c */
 
 clave_status blas_run(cl_stream *s, const blas_call *call, const run_operands *o) STATUS_CHECK;
-/* Whether the library failed on the device: then clave's own kernels multiply. */
+/* Returns true once the library has failed on the device; clave's own kernels multiply from then
+ * on. */
 bool blas_is_refused(const cl_device *d);
 void blas_refuse(cl_device *d, const struct clave_error *why); /* leaves a note */
 void clblast_close(cl_device *d);

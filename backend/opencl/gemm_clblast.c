@@ -57,13 +57,12 @@ static clave_status broadcast_bias(const gemm *g) {
 
 /* Of its temporary buffer, which is the largest where no operand is at the begin of its memory. */
 static clave_status reserve_temporary(const gemm *g, const blas_call *c) {
-  const clblast *lib = clblast_of(g->s->device);
+  clblast *lib = clblast_of(g->s->device);
   size_t bytes = 0;
   if (c->batches > 1) return NULL;
-  CLBlastStatusCode code =
-      lib->temp_size(CLBlastLayoutRowMajor, c->a.transpose, c->b.transpose, c->m, c->n, c->k,
-                     c->a.offset + 1, c->a.ld, c->b.offset + 1, c->b.ld, c->out.offset + 1,
-                     c->out.ld, (cl_command_queue *)&lib->queue, &bytes);
+  CLBlastStatusCode code = lib->temp_size(
+      CLBlastLayoutRowMajor, c->a.transpose, c->b.transpose, c->m, c->n, c->k, c->a.offset + 1,
+      c->a.ld, c->b.offset + 1, c->b.ld, c->out.offset + 1, c->out.ld, &lib->queue, &bytes);
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSGemmTempBufferSize");
   return recorder_scratch(g->s, bytes);
 }

@@ -1,13 +1,14 @@
-/* Instructions that not every GPU has: a device names an extension for them, or its driver's name
- * tells. A driver may claim what it gets wrong, so a kernel that does little else is run first and
- * compared with what it should give. A kernel whose source holds an instruction that the compiler
- * does not know is never built elsewhere. */
+/* Instructions that only some GPUs have. The device's list of extensions names them, or its
+ * driver's name implies them. Because a driver may get wrong what it claims to support, a small
+ * probe kernel runs each instruction once, and its results are compared with the known answer.
+ * Kernels that use an instruction are built only on devices that passed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
 
-/* What is run to find out: kernels_cl/<name>_probe.cl on `in` words behind `out` of results. */
+/* A probe kernel, kernels_cl/<name>_probe.cl. Its buffer has `out` words for results, followed by
+ * `in` words of input. */
 typedef struct probe {
   size_t group;
   uint32_t out, in;
@@ -190,7 +191,7 @@ static clave_status try_probe(cl_device *d, const instruction *tried, bool *righ
   return NULL;
 }
 
-/* Whether an instruction is right, which is tried once. */
+/* Runs the probe of instruction `i` unless that was done; *right: its results were correct. */
 static clave_status try_instruction(cl_device *d, int i, bool *right) {
   mutex_lock(d->lock);
   instruction_state known = d->instructions[i];
@@ -207,7 +208,7 @@ static clave_status try_instruction(cl_device *d, int i, bool *right) {
   return NULL;
 }
 
-/* How the first instruction of a probe that is right does it; 0: none is. */
+/* Sets *how to that of the first instruction with this probe that works, or to 0. */
 static clave_status find_right(const cl_recorder *s, const probe *p, int *how) {
   *how = 0;
   for (int i = 0; i < INSTRUCTIONS && !*how; i++) {

@@ -1,5 +1,5 @@
-/* What op functions are written against: what they may ask of the device, and the recording that
- * takes their launches. */
+/* The recorder, which each op function is given: it answers questions about the device and collects
+ * the op's launches in a recording. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,9 +29,9 @@ void cpu_pretend(cpu_kind kind) {
 #endif
 
 #if KERNEL_X86
-/* Whether the processor has AMX, registers of tiles and their products, for BF16 and for bytes, and
- * the system lets this process use it. Asking gives every thread of the process, of now and later,
- * room to keep tiles in. */
+/* Returns true if the processor has AMX (tile registers and their products) for BF16 and for bytes,
+ * and the system lets this process use it. The system call reserves space for the tile registers of
+ * all threads of the process, including later ones. */
 #ifdef __linux__
 static bool amx_is_allowed(void) {
   enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, ALL = BF16 | TILE | INT8 };

@@ -269,7 +269,7 @@ def bench_table(table, args, names=None, small=False, turns=TURNS):
             for device in engines.devices
             if device != "cpu"
         ]
-    if table.over_cpu and over_cpu:
+    if table.over_cpu and len(over_cpu) == len(table.rows):  # the median of fewer would not be comparable
         lines.append(row_over_cpu(table, over_cpu))
     return lines
 

@@ -5,7 +5,12 @@
  * row. The last vector of a row begins earlier where it would go beyond the end; a row shorter than
  * a vector is stored with what the next row overwrites. */
 #include "common.h"
-#include "depthwise.h"
+#ifndef SIDE
+#define SIDE 3
+#endif
+#ifndef STRIDE
+#define STRIDE 1
+#endif
 #ifndef W
 #define W 16
 #endif
@@ -27,6 +32,13 @@ typedef PASTE(int, W) intw;
 #else
 #define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
+
+/* The cells that a work-item makes of a plane, which lies at x. */
+typedef struct cells {
+  int first, rows, columns; /* of outputs */
+  int in_rows, in_columns, top, left;
+  index_t before, there; /* elements of x that lie before the plane, and from it on */
+} cells;
 
 /* Every STRIDE-th of what lies from x[at] on, and of what is not there zeros. */
 static inline realw load_cells(const __global float *x, int at, const cells *t) {
@@ -99,6 +111,22 @@ static inline void make_rows(const __global float *x, const float *weight, float
       sum_taps(sums, x, weight, t, t->first + y, c);
       store_rows(out + y * t->columns + c, sums, shift, t->columns, (t->rows - y) * t->columns - c);
       if (c == last) break;
+    }
+}
+
+/* Cell by cell, taps in the padding left out: infinite weights make no number of zeros there. */
+static inline void make_directly(const __global float *x, const float *weight, float shift,
+                                 __global float *out, const cells *t) {
+  for (int y = t->first; y < t->first + t->rows; y++)
+    for (int column = 0; column < t->columns; column++) {
+      float sum = 0;
+      for (int tap = 0; tap < SIDE * SIDE; tap++) {
+        const int row = y * STRIDE + tap / SIDE - t->top,
+                  at = column * STRIDE + tap % SIDE - t->left;
+        if (row >= 0 && row < t->in_rows && at >= 0 && at < t->in_columns)
+          sum = fma(weight[tap], x[row * t->in_columns + at], sum);
+      }
+      *out++ = sum + shift;
     }
 }
 

@@ -83,7 +83,6 @@ clave_status rule_sizes(const rule_context *c, const ir_instruction *ins) STATUS
 const tensor *rule_tensor(const rule_context *c, uint32_t tid);
 /* A literal or a Vid's value; false if not known yet. */
 bool rule_int(const rule_context *c, const ir_int_or_vid *v, int64_t *out);
-bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out);
 /* `axis` counted from the end when negative; error unless in [-rank, rank). */
 clave_status rule_axis(int64_t axis, int rank, int *out) STATUS_CHECK;
 /* Error unless `tid` is declared as dtype and dims (unknown dims match). what: "out", ... */

@@ -18,15 +18,6 @@ bool rule_int(const rule_context *c, const ir_int_or_vid *v, int64_t *out) {
   return true;
 }
 
-bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out) {
-  if (!v->present) return false;
-  const scalar_value *value = v->vid == IR_NONE ? NULL : &c->values[v->vid];
-  if (value && !value->known) return false;
-  *out = v->literal;
-  if (value) *out = value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
-  return true;
-}
-
 clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *rank, int64_t *dims) {
   if (v->count > MAX_RANK)
     return INVALID("shape has %u dimensions, at most %d are allowed", v->count, MAX_RANK);

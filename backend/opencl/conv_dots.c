@@ -11,18 +11,18 @@ typedef struct dots_conv {
   const node *n;
   const conv_form *f;
   dots_kind dots;
-  int64_t k, words, taps;
+  int64_t k, words;
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* of the planes */
   int64_t phase_bytes, plane_bytes, positions;
   bool from_x; /* planes: x itself */
 } dots_conv;
 
 static dots_conv plan(const node *n, const conv_form *f) {
-  dots_conv c = {.n = n, .f = f, .taps = 1, .phase_bytes = 1, .from_x = true};
+  dots_conv c = {.n = n, .f = f, .k = f->channels, .phase_bytes = 1, .from_x = true};
   int64_t phases = 1, last = 0;
   for (int i = 0; i < SPATIAL_DIMS; i++) {
     const conv_dim *d = &f->dims[i];
-    c.taps *= d->kernel;
+    c.k *= d->kernel;
     c.phases[i] = conv_dim_phases(d);
     c.size[i] = conv_dim_phase_size(d);
     c.phase_bytes *= c.size[i];
@@ -31,7 +31,6 @@ static dots_conv plan(const node *n, const conv_form *f) {
     c.from_x = c.from_x && d->stride == 1 && d->padding == 0;
   }
   c.from_x = c.from_x && f->x->t.type == DTYPE_U8;
-  c.k = f->channels * c.taps;
   c.words = ceil_div(c.k, 4);
   c.plane_bytes = phases * c.phase_bytes;
   c.positions = last + 1;

@@ -42,7 +42,9 @@ COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinc
 LIBS = $(LDFLAGS) -lpcre2-8 -lutf8proc -pthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
-ROOMS = base json serialize ops interp interp/graph interp/passes interp/plan interp/run interp/check interp/tune backend/cpu backend/cpu/kernels backend/opencl compile api tokenizer jinja llm
+CPU_KERNELS = $(patsubst %/,%,backend/cpu/kernels/ $(wildcard backend/cpu/kernels/*/))
+OPENCL = backend/opencl $(addprefix backend/opencl/,device program launch ops ops/conv ops/gemm ops/attention)
+ROOMS = base json serialize ops interp interp/graph interp/passes interp/plan interp/run interp/check interp/tune backend/cpu $(CPU_KERNELS) $(OPENCL) compile api tokenizer jinja llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 ARGS_HDR = $(GEN)/kernel_args.h
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c work_table.c steps_table.c cpu_table.c opencl_table.c)
@@ -59,13 +61,13 @@ MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compil
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 # The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
 DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c number.c room.c sized.c status.c text.c threads.c))
-TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli delegate)))
+TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels% backend/opencl/%,$(ROOMS)) backend cli delegate)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard bench/*.c)))
 PY_GEN = python/clave/_generated
-KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
+KERNELS := $(wildcard $(addprefix kernels_cl/,*.cl *.h */*.cl */*.h)) base/decode.h base/float8.h
 
 PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made)# manual pages, completions: the tool that was built prints its tables
 all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py $(PAGES) ## library, plugin and command line tool

@@ -5,7 +5,8 @@
  * element x becomes s * q, q = x * (127 / largest magnitude), in f32, rounded to the next integer,
  * of two to the even one: llama.cpp's Q8_0 with a scale in f32. So |x - s * q| is at most largest
  * magnitude / 254, but for rounding in f32. Where s would be subnormal it is 0, as all q; where an
- * element is not finite it is NaN, and all q are 0. kernels_cl/gemm_dots_pack.cl does the same. */
+ * element is not finite it is NaN, and all q are 0. kernels_cl/gemm/gemm_dots_pack.cl does the
+ * same. */
 #include <stdint.h>
 
 enum { ROUNDED_GROUP = 32 };

@@ -74,7 +74,7 @@ def needs(variant):
 def in_sources(root, room):
     """The names in the tables of a backend's sources: those that tests have to know."""
     names = set()
-    for path in pathlib.Path(root, room).glob("*.c"):
+    for path in pathlib.Path(root, room).rglob("*.c"):
         for table in re.findall(r"\b(?:\w*_variants|cuts)\[\] = \{(.*?)\};", path.read_text(), re.DOTALL):
             names |= set(re.findall(r'"([^"]+)"', table))
     return names

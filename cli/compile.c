@@ -54,7 +54,7 @@ static const flag compile_flags[] = {
     {"--bare", FLAG_SWITCH, offsetof(compile_arguments, bare), NULL,
      "for firmware: one function in an object, without stdio, threads and allocation", 0, 0},
     {"--kernel-dir", FLAG_PATH, offsetof(compile_arguments, kernel_dir), "DIR",
-     "X.c there takes the place of the sources' backend/cpu/kernels/X.c", 0, 0},
+     "X.c there takes the place of X.c in the sources' backend/cpu/kernels", 0, 0},
     {"--verify", FLAG_SWITCH, offsetof(compile_arguments, verify), NULL,
      "BIN --verify compares its results of drawn inputs with what clave computes now", 0, 0},
     {"--sbom", FLAG_WRITTEN, offsetof(compile_arguments, sbom), "FILE",

@@ -149,7 +149,7 @@ static void write_head(const emitter *e, text *to) {
     if (is_first) text_printf(to, "#include \"%s\"\n", source_files[kernel_infos[i].header].path);
   }
   if (!e->p) emit_open_head(to);
-  if (e->used->packed.n) text_puts(to, "#include \"backend/cpu/kernels/features.h\"\n");
+  if (e->used->packed.n) text_puts(to, "#include \"backend/cpu/kernels/support/features.h\"\n");
   text_puts(to, "\nextern const unsigned char model_weights[];\n");
   if (e->used->packed.n) text_puts(to, "extern const unsigned char model_forms[];\n");
   text_puts(to, "\n");

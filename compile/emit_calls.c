@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "backend/cpu/kernels/conv_integer_steps.h"
-#include "backend/cpu/kernels/elementwise.h"
-#include "backend/cpu/kernels/matmul_integer.h"
+#include "backend/cpu/kernels/conv/conv_integer_steps.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
+#include "backend/cpu/kernels/gemm/matmul_integer.h"
 #include "backend/cpu/recorded.h"
 #include "compile/emitter.h"
 #include "compile/fields.h"

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "base/ascii.h"
 #include "compile/fields.h"
 #include "compile/ir_text.h"

@@ -6,11 +6,11 @@
 
 #include "base/memory.h"
 
-/* "conv.c" of "backend/cpu/kernels/conv.c"; NULL of what is no kernel's. */
+/* Returns "softmax.c" for "backend/cpu/kernels/softmax.c" and for a file in a folder of that room;
+ * NULL for a source outside of it. */
 static const char *name_of(const source_file *f) {
   static const char room[] = "backend/cpu/kernels/";
-  const size_t n = sizeof room - 1;
-  return strncmp(f->path, room, n) == 0 ? f->path + n : NULL;
+  return strncmp(f->path, room, sizeof room - 1) == 0 ? strrchr(f->path, '/') + 1 : NULL;
 }
 
 clave_status kernel_folder_find(const char *folder, const source_file *f, char **path) {

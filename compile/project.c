@@ -249,7 +249,7 @@ static void mark_all(const emitted *used, const compile_options *o, bool *needed
               emits_planner(used) ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used->kernels[i]) mark(needed, kernel_infos[i].source);
-  if (used->packed.n) mark_path(needed, "backend/cpu/kernels/features.c");
+  if (used->packed.n) mark_path(needed, "backend/cpu/kernels/support/features.c");
 }
 
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }

@@ -48,9 +48,9 @@ def c_messages():
     for room in ROOMS:
         for place, form in module.formats(room):
             yield place.partition(":")[0], form
-    loader_texts = re.sub(r'"\s*\n\s*"', "", (ROOT / "backend/opencl/loader.c").read_text())
+    loader_texts = re.sub(r'"\s*\n\s*"', "", (ROOT / "backend/opencl/device/loader.c").read_text())
     for text in re.findall(r'"((?:no OpenCL loader|libOpenCL\.so\.1 is older)[^"]*)"', loader_texts):
-        yield "backend/opencl/loader.c", text
+        yield "backend/opencl/device/loader.c", text
 
 
 def text_of(node):

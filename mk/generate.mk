@@ -4,12 +4,12 @@ $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.
 $(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
 	@mkdir -p $(GEN)
 	$(call say,GEN,$@)$(PYTHON) $< --out $(GEN)/kernels_embed.c --header $(ARGS_HDR) $(KERNELS)
-$(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend/opencl/*.c)
+$(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard $(OPENCL:%=%/*.c))
 	$(call say,GEN,$@)$(PYTHON) $< --kernels $(KERNELS) --sources $(filter %.c,$^)
 	@touch $@
 
 # What compiled programs are built of.
-COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
+COMPILED := $(wildcard base/*.[ch] $(CPU_KERNELS:%=%/*.[ch]) compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
   $(addprefix json/,json.h syntax.c writer.h writer.c) \
   $(filter-out %/backend.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
   $(filter-out interp/plan/schedule_cache.%,$(wildcard interp/plan/*.[ch])) $(addprefix interp/,executable.h interp.h scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \

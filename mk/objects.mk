@@ -6,10 +6,10 @@ endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = $(FAST) -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-trapping-math
 # clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
-TILES = $(basename $(notdir $(wildcard backend/cpu/kernels/*_kernels.c))) depthwise_integer depthwise_lanes depthwise_narrow few_rows pairs pointwise_narrow step_rows
+TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_narrow gemm/few_rows gemm/pairs conv/pointwise_narrow elementwise/step_rows))
 UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
 ifneq ($(SAN),)
-$(TILES:%=$(BUILD)/obj/backend/cpu/kernels/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
+$(TILES:%=$(BUILD)/obj/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
 endif
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)

@@ -480,7 +480,7 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
   return o->index != NULL;
 }
 
-/* Prints a note of the device. That kernels_cl/builtins.h lacks a function is a failure. */
+/* Prints a note of the device. That kernels_cl/support/builtins.h lacks a function is a failure. */
 static void take_note(void *ctx, const char *line) {
   bool is_wrong = strstr(line, "builtins.h") != NULL;
   fprintf(is_wrong ? stdout : stderr, "%s%s\n", is_wrong ? "FAIL " : "replay: note: ", line);

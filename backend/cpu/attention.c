@@ -1,8 +1,8 @@
 /* Attention, over a cache, and over caches in pages. */
 #include "ops/attention.h"
 
-#include "backend/cpu/kernels/attention.h"
-#include "backend/cpu/kernels/pairs.h"
+#include "backend/cpu/kernels/attention/attention.h"
+#include "backend/cpu/kernels/gemm/pairs.h"
 #include "cpu_ops.h"
 
 static attention_sizes sizes_of(const attention_form *f) {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "base/clock.h"
 #include "base/device_class.h"
 #include "base/memory.h"

@@ -2,7 +2,7 @@
 #define BACKEND_CPU_CUT_H
 /* How products of gemm.c are cut: a family that matrices and convolutions share. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/gemm_cut.h"
+#include "backend/cpu/kernels/gemm/gemm_cut.h"
 
 /* The sizes of a product, and what else decides how fast a cut is: of a and b in memory. */
 typedef struct cut_sizes {

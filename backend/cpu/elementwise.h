@@ -2,7 +2,7 @@
 #define BACKEND_CPU_ELEMENTWISE_H
 /* Elementwise steps as the arguments of kernels/elementwise.c. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "ops/elementwise.h"
 
 elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f);

@@ -1,7 +1,7 @@
 /* Linalg, TriangularSolve, PivotOrder. */
 #include "ops/linalg.h"
 
-#include "backend/cpu/kernels/linalg.h"
+#include "backend/cpu/kernels/linalg/linalg.h"
 #include "cpu_ops.h"
 
 static const klinalg_kind kinds[] = {

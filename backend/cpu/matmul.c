@@ -2,8 +2,8 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/cut.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "backend/cpu/kernels/pairs.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
+#include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/tail.h"
 #include "cpu_ops.h"
 

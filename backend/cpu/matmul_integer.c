@@ -1,8 +1,8 @@
 /* MatmulInteger. */
-#include "backend/cpu/kernels/matmul_integer.h"
+#include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include "backend/cpu/elementwise.h"
-#include "backend/cpu/kernels/matmul_integer_tiles.h"
+#include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
 #include "backend/cpu/requantise.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"

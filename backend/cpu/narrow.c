@@ -1,5 +1,5 @@
 /* Which ops take operands as BF16 that the program has as F32, in fast precision. */
-#include "backend/cpu/kernels/narrow.h"
+#include "backend/cpu/kernels/support/narrow.h"
 
 #include "backend/cpu/cpu.h"
 

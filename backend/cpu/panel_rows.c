@@ -2,7 +2,7 @@
  * product packs, so that the pages of the table itself need not stay in memory. */
 #include "backend/cpu/panel_rows.h"
 
-#include "backend/cpu/kernels/panel_rows.h"
+#include "backend/cpu/kernels/gemm/panel_rows.h"
 
 clave_status cpu_panel_rows(cpu_recorder *r, const dequantize_form *f, const bound_tensor *as_b) {
   const cpu_form_request panels = {

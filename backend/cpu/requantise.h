@@ -2,7 +2,7 @@
 #define BACKEND_CPU_REQUANTISE_H
 /* Which elementwise nodes kernels/requantise.c computes. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/requantise.h"
+#include "backend/cpu/kernels/elementwise/requantise.h"
 #include "ops/elementwise.h"
 
 /* Records the node, if it is one of those; *done says. */

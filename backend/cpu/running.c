@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 
 /* A stream's arguments of a recording; they follow. */
 typedef struct cpu_state {

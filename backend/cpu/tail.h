@@ -2,8 +2,8 @@
 #define BACKEND_CPU_TAIL_H
 /* Epilogues that kernels of convolutions and products run themselves. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/conv_tail.h"
-#include "backend/cpu/kernels/step_rows.h"
+#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* The node's epilogue, of a result in F32: in `tail` where it is a sum with a tensor like the
  * result, limits, or both, else in `steps` where it is short and has at most `most_inputs` inputs,

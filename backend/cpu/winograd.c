@@ -1,9 +1,9 @@
 /* Which convolutions are computed by Winograd's method, and their recording. */
 #include "backend/cpu/winograd.h"
 
-#include "backend/cpu/kernels/conv_tiles.h"
-#include "backend/cpu/kernels/pairs.h"
-#include "backend/cpu/kernels/winograd.h"
+#include "backend/cpu/kernels/conv/conv_amx_weight.h"
+#include "backend/cpu/kernels/conv/winograd.h"
+#include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/tail.h"
 
 static const struct conv_variant {

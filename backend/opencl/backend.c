@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/binaries.h"
-#include "backend/opencl/cache.h"
-#include "backend/opencl/device.h"
+#include "backend/opencl/launch/stream.h"
+#include "backend/opencl/program/binaries.h"
+#include "backend/opencl/program/cache.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "ops/custom.h"

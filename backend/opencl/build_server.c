@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/build_messages.h"
+#include "backend/opencl/launch/stream.h"
+#include "backend/opencl/program/build_messages.h"
 #include "base/process.h"
 
 enum { IDLE_MS = 3000, BUFFER_BYTES = 4 << 20, MAX_GLOBAL = 1 << 17 };

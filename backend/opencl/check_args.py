@@ -2,7 +2,7 @@
 """Sees to it that whoever initialises a struct of kernel_args.h names each of its fields: C would leave one out
 without a word, as zero. The fields are const, so an initialiser is the only way to make such a struct.
 
-    check_args.py --kernels kernels_cl/* --sources backend/opencl/*.c
+    check_args.py --kernels kernels_cl/*/* --sources backend/opencl/*/*.c
 
 Closes with a line per mistake: file, line, struct, field. Standard library only.
 """

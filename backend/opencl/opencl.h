@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_OPENCL_H
 #define BACKEND_OPENCL_OPENCL_H
 /* What an op family of the OpenCL backend is written against: the recorder, and the launch, the
- * only way to a kernel. A family is backend/opencl/<family>.c with `clave_status
+ * only way to a kernel. A family is backend/opencl/ops/<family>.c with `clave_status
  * opencl_<op>(cl_recorder *s, const node *n)` and kernels_cl/<family>.cl. Include "opencl_ops.h"
  * (generated) for the prototypes.
  *
@@ -72,13 +72,13 @@ const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_takes_groups(const cl_recorder *s, int64_t n);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
-/* How kernels add products of bytes here, as in kernels_cl/add_dots.h: one by one, or by a function
- * of cl_khr_integer_dot_product. */
+/* How kernels add products of bytes here, as in kernels_cl/support/add_dots.h: one by one, or by a
+ * function of cl_khr_integer_dot_product. */
 typedef enum dots_kind { DOTS_BYTES, DOTS_PACKED } dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
-/* Whether groups may be summed by sub-groups (kernels_cl/subgroups.h). */
+/* Whether groups may be summed by sub-groups (kernels_cl/support/subgroups.h). */
 clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) STATUS_CHECK;
-/* How blocks of F16 and BF16 are multiplied, as in kernels_cl/mma.h. */
+/* How blocks of F16 and BF16 are multiplied, as in kernels_cl/gemm/mma.h. */
 typedef enum mma_kind { MMA_NONE, MMA_PTX, MMA_LOCAL } mma_kind;
 clave_status recorder_mma(const cl_recorder *s, mma_kind *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
@@ -150,6 +150,8 @@ typedef struct launch {
   launch_value values[MAX_LAUNCH_ARGS];
   int n_macros, n_values;
   bool wide, overflow;
+  bool fast;                 /* the kernel may round less exactly */
+  bool always_wide;          /* see device_traits */
   const char *standard;      /* of OpenCL C: "CL1.2" */
   launch_generator generate; /* NULL: kernels_cl/<stem>.cl */
   const void *generate_ctx;

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "api/internal.h"
-#include "backend/opencl/device.h"
+#include "backend/opencl/launch/stream.h"
 #include "test/api/opencl_product.h"
 
 #define MNIST "examples/mnist/mnist.clv"

@@ -3,7 +3,7 @@
 /* Visits the levels of instruction sets that differ on this processor: four on x86-64 with AMX, one
  * where kernels have no variants (armhf, riscv64). A test that ran all levels there would only
  * repeat itself. */
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 
 /* Returns how many instruction sets kernels use at this level, which is in force from now on. */
 static inline int count_instruction_sets(cpu_level level) {

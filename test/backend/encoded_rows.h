@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 #include "base/encoding.h"
 
 typedef struct encoded {

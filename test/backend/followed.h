@@ -2,7 +2,7 @@
 #define TEST_BACKEND_FOLLOWED_H
 /* Lists of elementwise steps that kernels run on what they just stored, against the same lists over
  * all of it. */
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "backend/kernel_pool.h"
 
 enum { FOLLOWED_ALONE = 2, FOLLOWED_LISTS = 4 }; /* the first ones have no other inputs */

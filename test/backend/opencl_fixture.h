@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "backend/opencl/device.h"
+#include "backend/opencl/launch/stream.h"
 #include "backend/recorded.h"
 
 static int device_index;

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/kernels/attention.h"
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/attention/attention.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 

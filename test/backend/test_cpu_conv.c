@@ -6,11 +6,11 @@
 #include <float.h>
 #include <math.h>
 
-#include "backend/cpu/kernels/conv.h"
-#include "backend/cpu/kernels/conv_direct.h"
-#include "backend/cpu/kernels/conv_spread_tiles.h"
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/pointwise.h"
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/conv_amx_transposed.h"
+#include "backend/cpu/kernels/conv/conv_direct.h"
+#include "backend/cpu/kernels/conv/pointwise.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 

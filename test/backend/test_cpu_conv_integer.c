@@ -2,14 +2,14 @@
  * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
  * products at their largest, with the weight as it is and as tiles; and codes of them, and of whole
  * tensors, with and without what is added. */
-#include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/kernels/conv/conv_integer.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/conv_integer_tiles.h"
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/requantise.h"
+#include "backend/cpu/kernels/conv/conv_integer_tiles.h"
+#include "backend/cpu/kernels/elementwise/requantise.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "backend/cpu/kernels/conv.h"
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 

@@ -3,8 +3,8 @@
  * columns, more rows than a task has, more of k than the first-level cache keeps. */
 #include <math.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/encoded_rows.h"
 #include "backend/kernel_pool.h"
 #include "base/code_panels.h"

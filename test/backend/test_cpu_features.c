@@ -1,5 +1,5 @@
 /* What kernels take processors for: their own, or a kind that this thread pretends to have. */
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 
 #include <cmocka.h>
 

@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/kernels/attention.h"
-#include "backend/cpu/kernels/elementwise.h"
-#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/attention/attention.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
+#include "backend/cpu/kernels/elementwise/steps.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
 #include "backend/cpu/kernels/reduce.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/steps.h"
-#include "backend/cpu/kernels/vector.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/vector.h"
 #include "backend/kernel_pool.h"
 
 /* ---- steps */

@@ -2,13 +2,13 @@
  * has: tails of words, of tiles of rows and of columns, no sums at all, all products at their
  * largest; and floats and codes of them, with and without what is added and a step in between; each
  * of b as it is and of b as tiles. */
-#include "backend/cpu/kernels/matmul_integer.h"
+#include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/matmul_integer_tiles.h"
+#include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/kernel_pool.h"
 

@@ -3,9 +3,9 @@
  * that fill no tile, odd k, elements that are not finite, subnormal ones. */
 #include <math.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
+#include "backend/cpu/kernels/support/features.h"
+#include "backend/cpu/kernels/support/rows.h"
 #include "backend/kernel_pool.h"
 
 enum { MOST_ROWS = 61, MOST_COLUMNS = 67, MOST_K = 523 };

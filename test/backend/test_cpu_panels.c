@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
+#include "backend/cpu/kernels/support/features.h"
+#include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu_levels.h"
 #include "backend/encoded_rows.h"
 #include "backend/kernel_pool.h"

@@ -4,8 +4,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/gemm/matmul.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 

@@ -5,9 +5,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "backend/cpu/kernels/conv.h"
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/winograd.h"
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/winograd.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
 #include "backend/followed.h"
 

@@ -2,7 +2,7 @@
  * left alone where they are not, and never wrong results, however they are damaged. */
 #include <unistd.h>
 
-#include "backend/opencl/binaries.h"
+#include "backend/opencl/program/binaries.h"
 #include "backend/opencl_fixture.h"
 
 static char path[64];

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/opencl/cache.h"
+#include "backend/opencl/program/cache.h"
 #include "backend/opencl_fixture.h"
 #include "base/memory.h"
 

@@ -1,8 +1,8 @@
 /* Elementwise lists, copies, Arange, Full and Matmul on the CPU backend and on an OpenCL device,
  * and every matrix product by each implementation that can take it. Environment as in
  * test_opencl_families.c. */
-#include "backend/opencl/device.h"
-#include "backend/opencl/gemm.h"
+#include "backend/opencl/launch/stream.h"
+#include "backend/opencl/ops/gemm/gemm.h"
 #include "backend/pair.h"
 
 #define TIDS(...)                                                 \

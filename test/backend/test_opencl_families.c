@@ -4,7 +4,7 @@
  * dtype of a case (else its first and one other), CLAVE_TEST_CLASS=cpu or gpu the
  * kernels that such devices get, whatever this one is, CLAVE_TEST_CACHE a folder for kernel
  * binaries, CLAVE_KERNEL_DIR one of kernel files. */
-#include "backend/opencl/device.h"
+#include "backend/opencl/launch/stream.h"
 #include "backend/pair.h"
 
 #define AXES(...) \

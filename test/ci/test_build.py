@@ -69,7 +69,7 @@ def test_compile_commands(build):
         file.unlink()
     else:
         file.write_text(before)
-    assert {"base/text.c", "backend/opencl/conv.c", "cli/main.c", "test/base/test_file.c"} <= commands.keys()
+    assert {"base/text.c", "backend/opencl/ops/conv/conv.c", "cli/main.c", "test/base/test_file.c"} <= commands.keys()
     assert all(c["directory"] == str(ROOT) and f" -c {name} -o " in c["command"] for name, c in commands.items())
     assert "-O3" in commands["backend/cpu/kernels/softmax.c"]["command"]
 
@@ -121,7 +121,7 @@ def test_help_names_every_target():
         ("backend/cpu/x.c", "#include <CL/cl.h>", True),
         ("include/clave_opencl.h", "#include <CL/cl.h>", True),
         ("api/x.c", '#include "clave_opencl.h"', False),
-        ("backend/opencl/gemm.c", "#include <clblast_c.h>", True),
+        ("backend/opencl/ops/gemm/gemm.c", "#include <clblast_c.h>", True),
         ("backend/cpu/kernels/x.c", '#include "ops/tensor.h"', True),
         ("ops/x.c", "#include <pthread.h>", True),
         ("include/clave.h", "#include <stdio.h>", True),

@@ -38,7 +38,7 @@ def compiles(build, tmp_path, body):
 
 def check(tmp_path, body):
     (tmp_path / "use.c").write_text(source(body))
-    kernels = sorted(str(f) for f in (ROOT / "kernels_cl").iterdir())
+    kernels = sorted(str(f) for f in (ROOT / "kernels_cl").rglob("*.*"))
     command = [sys.executable, TOOLS / "check_args.py", "--kernels", *kernels, "--sources", tmp_path / "use.c"]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -114,7 +114,7 @@ def test_the_build_stops_at_a_forgotten_argument(build, tmp_path):
             "--no-print-directory",
             "-n",
             "-W",
-            "backend/opencl/rope.c",
+            "backend/opencl/ops/rope.c",
             f"BUILD={build.relative_to(ROOT)}",
             "all",
         ],
@@ -124,11 +124,11 @@ def test_the_build_stops_at_a_forgotten_argument(build, tmp_path):
         text=True,
     ).stdout
     at = plan.find("check_args.py")
-    assert 0 <= at < plan.find("-c backend/opencl/rope.c"), plan[:2000]
-    rope = (ROOT / "backend/opencl/rope.c").read_text()
+    assert 0 <= at < plan.find("-c backend/opencl/ops/rope.c"), plan[:2000]
+    rope = (ROOT / "backend/opencl/ops/rope.c").read_text()
     line = next(row for row in rope.splitlines() if ".n_heads = " in row)
     (tmp_path / "rope.c").write_text(rope.replace(line + "\n", ""))
-    kernels = sorted(str(f) for f in (ROOT / "kernels_cl").iterdir())
+    kernels = sorted(str(f) for f in (ROOT / "kernels_cl").rglob("*.*"))
     command = [sys.executable, TOOLS / "check_args.py", "--kernels", *kernels, "--sources", tmp_path / "rope.c"]
     p = subprocess.run(command, capture_output=True, text=True)
     assert p.returncode == 1 and "rope_args lacks .n_heads" in p.stderr, p.stderr

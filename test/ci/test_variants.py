@@ -15,7 +15,7 @@ import variants
 def test_all_are_known(room, tables):
     known = {v for names, _ in tables.values() for v in names}
     assert variants.in_sources(ROOT, room) == known
-    sources = "".join(p.read_text() for p in sorted((ROOT / room).glob("*.c")))
+    sources = "".join(p.read_text() for p in sorted((ROOT / room).rglob("*.c")))
     for family in tables:
         assert f'.family = "{family}"' in sources
     assert sources.count(".family = ") == len(tables)

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/conv_integer.h"
-#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/conv/conv_integer.h"
+#include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "backend/cpu/kernels/pad.h"
 
 static bool write_place(void *ctx, size_t at, text *to) {

@@ -1,5 +1,5 @@
-"""What other platforms' devices are known for (backend/opencl/quirks.c), under the stub OpenCL, whose names begin so:
-the rules that choose kernels by it, and launches that such a device would refuse."""
+"""What other platforms' devices are known for (backend/opencl/device/quirks.c), under the stub OpenCL, whose names
+begin so: the rules that choose kernels by it, and launches that such a device would refuse."""
 
 import json
 import os

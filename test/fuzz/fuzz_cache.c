@@ -2,7 +2,7 @@
  * given back as they were written. */
 #include <inttypes.h>
 
-#include "backend/opencl/cache.h"
+#include "backend/opencl/program/cache.h"
 #include "base/hash.h"
 #include "test/fuzz/files.h"
 

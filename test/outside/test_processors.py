@@ -115,7 +115,7 @@ def test_march_builds_what_it_has_alone(tmp_path):
     for march, more, built in (("x86-64-v3", [], False), ("x86-64-v4", [], True), ("x86-64-v3", ["--pack"], True)):
         folder = emit(tmp_path / f"{march}{len(more)}", "--march", march, *more)
         flags = next(x for x in (folder / "Makefile").read_text().splitlines() if x.startswith("FLAGS = "))
-        words = [*flags.split()[2:], "-c", "-o", "kernel.o", "backend/cpu/kernels/direct_kernels.c"]
+        words = [*flags.split()[2:], "-c", "-o", "kernel.o", "backend/cpu/kernels/conv/direct_kernels.c"]
         run("gcc", *words, cwd=folder, env=without_make())
         assert ("zmm" in run("objdump", "-d", "kernel.o", cwd=folder)) == built, march
 

@@ -1,5 +1,5 @@
-"""kernels_cl/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms; those
-whose names macros join (vload##N) are seen by the op cases alone."""
+"""kernels_cl/support/builtins.h declares every function of OpenCL C that a kernel calls by name in any of its forms;
+those whose names macros join (vload##N) are seen by the op cases alone."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ def declared(*options):
 def called():
     """Names behind which a kernel's text has a parenthesis, without comments."""
     found = {}
-    for path in sorted(KERNELS.iterdir()):
+    for path in sorted(KERNELS.rglob("*.*")):
         if path.name != "builtins.h":
             text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
             found |= {name: path.name for name in CALL.findall(text) if not BY_EXTENSION.match(name)}
@@ -30,7 +30,7 @@ def called():
 
 def test_every_function_is_declared():
     of_opencl = declared("-include", "opencl-c.h")
-    ours = declared("-DOWN_BUILTINS=1", "-include", KERNELS / "builtins.h")
+    ours = declared("-DOWN_BUILTINS=1", "-include", KERNELS / "support/builtins.h")
     assert "get_local_id" in of_opencl & ours
     lacking = {name: path for name, path in called().items() if name in of_opencl - ours}
     assert lacking == {}

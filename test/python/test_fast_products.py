@@ -354,16 +354,16 @@ def test_rows_that_something_else_of_the_node_reads(session):
 
 # Faults in kernels.
 FAULTS = {
-    "offset": ("gemm_dots_pack.cl", ": LEAST * sum;", ": sum;"),
+    "offset": ("gemm/gemm_dots_pack.cl", ": LEAST * sum;", ": sum;"),
     "half of a part": (
-        "gemm_dots_pack.cl",
+        "gemm/gemm_dots_pack.cl",
         "store_words(q1, to + WORDS / 2 * M);",
         "store_words(q0, to + WORDS / 2 * M);",
     ),
-    "rounding": ("gemm_dots_pack.cl", "rint(x1 * inverse)", "trunc(x1 * inverse)"),
-    "scale": ("gemm_dots_pack.cl", "limit = as_uint(127.0f)", "limit = as_uint(126.0f)"),
-    "panel of a tile": ("matmul_dots.cl", "min(panel + p, panels - 1)", "panel"),
-    "scales of a round": ("gemv_dots.cl", "a + i / SPANS * TILE_WORDS", "a"),
+    "rounding": ("gemm/gemm_dots_pack.cl", "rint(x1 * inverse)", "trunc(x1 * inverse)"),
+    "scale": ("gemm/gemm_dots_pack.cl", "limit = as_uint(127.0f)", "limit = as_uint(126.0f)"),
+    "panel of a tile": ("gemm/matmul_dots.cl", "min(panel + p, panels - 1)", "panel"),
+    "scales of a round": ("gemm/gemv_dots.cl", "a + i / SPANS * TILE_WORDS", "a"),
 }
 
 

@@ -125,10 +125,11 @@ def test_blocks_compile_for_nvidia(blocks, in_parts, tmp_path):
     more = ["-DON_CPU=0", "-DHAS_BIAS=1", "-DGROUPED=0", "-DCOMPUTE=F32", "-DMMA=1", f"-DIN_PARTS={in_parts}"]
     target = ["-target", "nvptx64", "-Xclang", "-target-cpu", "-Xclang", "sm_80"]
     target += ["-Xclang", "-target-feature", "-Xclang", "+ptx70"]
+    folders = [f"-I{ROOT / 'kernels_cl' / name}" for name in ("gemm", "support")]
     builtins = ["-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp16", "-w"]
-    command = ["clang", *target, "-x", "cl", "-cl-std=CL1.2", *builtins, "-I", ROOT / "kernels_cl", *types, *more]
+    command = ["clang", *target, "-x", "cl", "-cl-std=CL1.2", *builtins, *folders, *types, *more]
     done = subprocess.run(
-        [*command, "-O1", "-S", "-o", "-", ROOT / "kernels_cl/gemm_mma.cl"], capture_output=True, text=True
+        [*command, "-O1", "-S", "-o", "-", ROOT / "kernels_cl/gemm/gemm_mma.cl"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert f"mma.sync.aligned.m16n8k16.row.col.f32.{blocks.lower()}" in done.stdout
@@ -201,7 +202,7 @@ def test_an_instruction_that_is_wrong(wrong, tmp_path):
 def test_sums_of_subgroups(function, tmp_path):
     """Where they are wrong, local memory takes their place."""
     shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
-    for name in ("gemv_lanes.cl", "subgroups_probe.cl"):
+    for name in ("gemm/gemv_lanes.cl", "support/subgroups_probe.cl"):
         file = tmp_path / "kernels" / name
         file.write_text(file.read_text().replace("sub_group_reduce_add", function))
     torch.manual_seed(3)

@@ -289,7 +289,7 @@ def test_rounding_is_not_taken_for_wrong_code(tmp_path: Path) -> None:
 def test_a_threshold_hides_no_wrong_code(tmp_path: Path) -> None:
     right = "step_exp_##S(T a) { return exp(a); }"
     wrong = right.replace("exp(a);", "a > 1.5f && a < 1.502f ? exp(a) * 1.01f : exp(a);")
-    kernels = plant(tmp_path, "steps.h", right, wrong)
+    kernels = plant(tmp_path, "support/steps.h", right, wrong)
     np.save(tmp_path / "x.npy", np.linspace(-3, 3, 4096, dtype=np.float32).reshape(4, 1024))
     path = tmp_path / "m.clv"
     clave.export(Thresholds(), (torch.zeros(4, 1024),)).save(path)

@@ -1,7 +1,7 @@
 /* Arange: rows of progressions, rounded once into the output's dtype. Full is one with step 0. */
 #include "backend/cpu/kernels/arange.h"
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 16 * 1024 };
 

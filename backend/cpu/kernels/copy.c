@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
 

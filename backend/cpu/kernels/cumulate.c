@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 

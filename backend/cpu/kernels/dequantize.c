@@ -2,8 +2,8 @@
 #include "backend/cpu/kernels/dequantize.h"
 
 #include "backend/cpu/kernels/index.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 

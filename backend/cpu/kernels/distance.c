@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/distance_kernels.h"
-#include "backend/cpu/kernels/gemm.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/vector.h"
+#include "backend/cpu/kernels/gemm/gemm.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/vector.h"
 
 enum { GRAIN = 16 * 1024, TILES_GRAIN = 8, PACK_GRAIN = 64 };
 /* Of a product: least sizes, and columns of a task, of whole panels. */

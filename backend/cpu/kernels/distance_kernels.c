@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/counts.h"
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/features.h"
 
 enum { ROWS = DISTANCE_ROWS, LANES = DISTANCE_LANES, BLOCK = 64 };
 

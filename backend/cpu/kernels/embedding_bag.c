@@ -1,9 +1,9 @@
 /* Embedding bags: a bag is summed in double, ROW_BLOCK columns at a time, and rounded once. */
 #include "backend/cpu/kernels/embedding_bag.h"
 
+#include "backend/cpu/kernels/elementwise/steps.h"
 #include "backend/cpu/kernels/index.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 

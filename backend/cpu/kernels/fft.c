@@ -11,9 +11,9 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/slots.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/slots.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { ROW_WORK = 4 * 1024 /* points worth a thread */ };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 8 * 1024 };
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { MAX_TAPS = 16 };
 

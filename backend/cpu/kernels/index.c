@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/copy.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { CHUNK = 16 * 1024 };
 

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/narrow_steps.h"
 #include "backend/cpu/kernels/norm_rows.h"
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 

@@ -3,7 +3,7 @@
 /* Normalisations of contiguous float tensors. Statistics and results are computed in double and
  * rounded once; those of BF16 in floats, of differences from the mean of a group's first elements,
  * which are infinite where a square of one is. */
-#include "backend/cpu/kernels/step_rows.h"
+#include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* x, out: (n_rows, row); weight, bias: (row), may be absent. */
 typedef struct row_norm {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 
 enum { LANES = 8, SUMS = 4 };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));

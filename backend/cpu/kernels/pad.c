@@ -3,8 +3,8 @@
 #include "backend/cpu/kernels/pad.h"
 
 #include "backend/cpu/kernels/copy.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 /* The index in a dimension of `size` > 0 that stands at i (i counted from x's own start); -1: the
  * pad value. */

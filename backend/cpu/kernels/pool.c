@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/avx512.h"
-#include "backend/cpu/kernels/counts.h"
-#include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/slots.h"
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/slots.h"
 
 enum { READS_PER_THREAD = 32 * 1024 };
 

@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/counts.h"
 #include "backend/cpu/kernels/random_kernels.h"
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/rows.h"
 #include "base/philox.h"
 
 enum { GRAIN = 4096 };

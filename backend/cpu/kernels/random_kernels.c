@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/support/features.h"
 #include "base/philox.h"
 
 enum { N = RANDOM_BLOCKS, FRACTION = 24 /* bits of u and v */ };

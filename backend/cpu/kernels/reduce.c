@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/narrow.h"
 #include "backend/cpu/kernels/reduce_parts.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum {
   GRAIN = 16 * 1024,       /* elements worth a thread */

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/features.h"
-#include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/elementwise/steps.h"
+#include "backend/cpu/kernels/support/features.h"
 
 enum { LANES = 8 };
 

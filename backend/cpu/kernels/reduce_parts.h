@@ -3,7 +3,7 @@
 /* Accumulators of reductions: of one output over blocks of its elements, and of a row of outputs
  * element by element. */
 #include "backend/cpu/kernels/reduce_kind.h"
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 /* One output so far. f: sum, product, extreme, or (var) the sum of squared differences from `mean`;
  * i: the same for integers; n: elements seen. */

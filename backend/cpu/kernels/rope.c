@@ -1,8 +1,8 @@
 /* Rope: each head's row in blocks of pairs; in float, or in double for F64. */
 #include "backend/cpu/kernels/rope.h"
 
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 

@@ -4,10 +4,10 @@
 #include "backend/cpu/kernels/scatter.h"
 
 #include "backend/cpu/kernels/copy.h"
+#include "backend/cpu/kernels/elementwise/steps.h"
 #include "backend/cpu/kernels/index.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/steps.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 

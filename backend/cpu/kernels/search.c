@@ -2,7 +2,7 @@
  * all. */
 #include "backend/cpu/kernels/search.h"
 
-#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 1024 };
 

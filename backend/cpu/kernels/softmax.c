@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/vector.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/vector.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
 

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/counts.h"
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/sort_words.h"
-#include "backend/cpu/kernels/vec4.h"
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/slots.h"
+#include "backend/cpu/kernels/support/vec4.h"
+#include "backend/cpu/kernels/support/walk.h"
 
 enum {
   ROW_WORK = 4096,      /* elements that are worth a thread */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/counts.h"
+#include "backend/cpu/kernels/support/counts.h"
 
 enum { RUN = 16, MOST_MERGED = 112, DIGIT_BITS = 8 };
 

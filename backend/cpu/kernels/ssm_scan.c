@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/rows.h"
-#include "backend/cpu/kernels/vector.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/vector.h"
 
 enum { TOKENS = 16, GRAIN = 4 * 1024 /* elements of the state, times tokens, worth a thread */ };
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/narrow.h"
-#include "backend/cpu/kernels/slots.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/slots.h"
 
 enum { READS_PER_THREAD = 32 * 1024 };
 

@@ -1,0 +1,302 @@
+/* Attention, and attention over caches: new rows are stored there, rounded where the cache is
+ * narrow, then attended to by attend.c. In a cache of its own rows each sequence is a batch; in
+ * pages all tokens of all sequences stand one behind the other. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/attention/attention.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/walk.h"
+
+enum { ELEMENTS_PER_THREAD = 16 * 1024 };
+
+static attention whole(const attention_args *p) {
+  return (attention){.q = &p->q,
+                     .k = &p->k,
+                     .v = &p->v,
+                     .mask = p->mask.data ? &p->mask : NULL,
+                     .out = &p->out,
+                     .sizes = p->sizes,
+                     .causal = p->causal,
+                     .scale = p->scale,
+                     .masked = p->masked,
+                     .rounds = p->rounds,
+                     .empty = p->empty_nan ? NAN : 0};
+}
+
+bool attention_rounds(const attention_args *p) {
+  const attention a = whole(p);
+  return attend_rounds(&a);
+}
+
+static size_t attention_scratch(const kernel_context *ctx, const void *args) {
+  const attention a = whole(args);
+  return attend_scratch(ctx, &a);
+}
+
+static bool run_attention(const kernel_context *ctx, const void *args) {
+  const attention a = whole(args);
+  size_t bytes = attend_scratch(ctx, &a);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  attend_heads(ctx, &a, scratch);
+  return true;
+}
+
+const kernel_desc kernel_attention = {
+    .name = "attention",
+    .run = run_attention,
+    .scratch = attention_scratch,
+    .args_size = sizeof(attention_args),
+    .operands = {OPERAND(attention_args, q), OPERAND(attention_args, k), OPERAND(attention_args, v),
+                 OPERAND(attention_args, mask), OPERAND(attention_args, out)}};
+
+/* ---------------------------------------------------------------- the cache */
+
+/* Where tokens stand in pages: token i at (outer, row) of (pages, n_kv, rows, size). */
+typedef struct page_places {
+  const int64_t *positions;
+  const int32_t *sequences, *table; /* table: (., most) */
+  int64_t most, rows;               /* rows: of a page */
+} page_places;
+
+typedef struct storing {
+  const ktensor *x, *cache, *scale;
+  int64_t at;
+  const page_places *pages; /* NULL: token i of batch b stands at (b, at + i mod rows) */
+} storing;
+
+static const int32_t *pages_of(const page_places *p, int64_t token) {
+  return p->table + p->sequences[token] * p->most;
+}
+
+static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
+
+/* NaN where there is one. */
+static float largest_magnitude(dtype t, const void *x, int64_t n) {
+  row_block block;
+  float largest = 0;
+  for (int64_t from = 0; from < n; from += ROW_BLOCK) {
+    int64_t count = block_end(from, n) - from;
+    load_row(COMPUTE_F32, t, element_at(x, t, from), 1, count, &block);
+    for (int64_t i = 0; i < count; i++) {
+      float v = fabsf(block.f32[i]);
+      largest = v > largest || isnan(v) ? v : largest;
+    }
+  }
+  return largest;
+}
+
+/* x / scale, to even; 0 where the scale says it all: 0, infinite or NaN. */
+static float quantize(float x, float scale) {
+  float q = scale > 0 ? rintf(x / scale) : 0;
+  return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;
+}
+
+static void store_cache_row(const storing *s, const void *x, void *to, float *scale) {
+  row_block block;
+  int64_t n = s->x->dims[3];
+  if (scale) *scale = largest_magnitude(s->x->type, x, n) / 127;
+  for (int64_t from = 0; from < n; from += ROW_BLOCK) {
+    int64_t count = block_end(from, n) - from;
+    load_row(COMPUTE_F32, s->x->type, element_at(x, s->x->type, from), 1, count, &block);
+    for (int64_t i = 0; scale && i < count; i++) block.f32[i] = quantize(block.f32[i], *scale);
+    store_row(COMPUTE_F32, s->cache->type, element_at(to, s->cache->type, from), 1, count, &block);
+  }
+}
+
+static void store_rows(void *ctx, int64_t begin, int64_t end) {
+  const storing *s = ctx;
+  const ktensor *x = s->x, *cache = s->cache, *scale = s->scale;
+  for (int64_t flat = begin; flat < end; flat++) {
+    int64_t i = flat % x->dims[2], g = flat / x->dims[2] % x->dims[1],
+            b = flat / x->dims[2] / x->dims[1], outer = b, row;
+    if (s->pages) {
+      outer = pages_of(s->pages, i)[s->pages->positions[i] / s->pages->rows];
+      row = s->pages->positions[i] % s->pages->rows;
+    } else {
+      row = (s->at + i) % cache->dims[2];
+    }
+    int64_t from = b * x->strides[0] + g * x->strides[1] + i * x->strides[2],
+            to = outer * cache->strides[0] + g * cache->strides[1] + row * cache->strides[2];
+    float *factor = NULL;
+    if (scale)
+      factor = (float *)scale->data + outer * scale->strides[0] + g * scale->strides[1] +
+               row * scale->strides[2];
+    store_cache_row(s, element_at(x->data, x->type, from), element_at(cache->data, cache->type, to),
+                    factor);
+  }
+}
+
+/* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size), or to pages. */
+static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, const ktensor *cache,
+                      const ktensor *scale, const page_places *pages) {
+  storing s = {x, cache, scale, at % larger(cache->dims[2], 1), pages};
+  int64_t grain = ELEMENTS_PER_THREAD / larger(x->dims[3], 1);
+  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &s);
+}
+
+/* ---------------------------------------------------------------- with a cache */
+
+/* Rows [first, first + n) of a (B, heads, L, size). */
+static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
+  ktensor part = *t;
+  part.data = element_at(t->data, t->type, first * t->strides[2]);
+  part.dims[2] = n;
+  return part;
+}
+
+static const ktensor *present(const ktensor *t) { return t->data ? t : NULL; }
+
+/* n rows that see up to n_keys keys; without q and out. */
+static attention piece_of(const attention_cached_args *p, int64_t n, int64_t n_keys) {
+  attention a = {.k = &p->k,
+                 .v = &p->v,
+                 .k_scale = present(&p->k_scale),
+                 .v_scale = present(&p->v_scale),
+                 .sizes = p->sizes,
+                 .causal = true,
+                 .window = p->window,
+                 .scale = p->scale,
+                 .softcap = p->softcap};
+  a.sizes.n_queries = n;
+  a.sizes.n_keys = n_keys;
+  return a;
+}
+
+/* Rows [first, first + n), whose first stands at position `at`. */
+static void attend_piece(const kernel_context *ctx, const attention_cached_args *p, int64_t first,
+                         int64_t n, int64_t at, char *scratch) {
+  int64_t start = p->window && at >= p->window ? at - p->window + 1 : 0;
+  ktensor q = rows_from(&p->q, first, n), out = rows_from(&p->out, first, n),
+          k = rows_from(&p->new_k, first, n), v = rows_from(&p->new_v, first, n);
+  attention a = piece_of(p, n, at - start + n);
+  a.q = &q;
+  a.out = &out;
+  a.before = at - start;
+  a.first_row = start % p->sizes.n_keys;
+  store_new(ctx, &k, at, a.k, a.k_scale, NULL);
+  store_new(ctx, &v, at, a.v, a.v_scale, NULL);
+  attend_heads(ctx, &a, scratch);
+}
+
+/* That of the first piece, which has the most rows, where it sees the whole cache. */
+static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
+  const attention_cached_args *p = args;
+  int64_t rows = p->sizes.n_queries, n = rows < p->room ? rows : p->room;
+  attention a = piece_of(p, n, p->sizes.n_keys);
+  a.q = &p->q;
+  return attend_scratch(ctx, &a);
+}
+
+static bool run_attention_cached(const kernel_context *ctx, const void *args) {
+  const attention_cached_args *p = args;
+  int64_t rows = p->sizes.n_queries, size = p->sizes.n_keys,
+          position = *(const int64_t *)p->position.data;
+  int64_t last = p->window ? INT64_MAX - size : size;
+  if (position < 0 || position > last - rows) {
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_ROWS, position, rows, size);
+    return true;
+  }
+  size_t bytes = attention_cached_scratch(ctx, p);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  for (int64_t first = 0; first < rows; first += p->room)
+    attend_piece(ctx, p, first, rows - first < p->room ? rows - first : p->room, position + first,
+                 scratch);
+  return true;
+}
+
+const kernel_desc kernel_attention_cached = {
+    .name = "attention_cached",
+    .run = run_attention_cached,
+    .scratch = attention_cached_scratch,
+    .args_size = sizeof(attention_cached_args),
+    .operands = {OPERAND(attention_cached_args, q), OPERAND(attention_cached_args, new_k),
+                 OPERAND(attention_cached_args, new_v), OPERAND(attention_cached_args, position),
+                 OPERAND(attention_cached_args, k), OPERAND(attention_cached_args, v),
+                 OPERAND(attention_cached_args, k_scale), OPERAND(attention_cached_args, v_scale),
+                 OPERAND(attention_cached_args, out)}};
+
+/* ---------------------------------------------------------------- in pages */
+
+/* Whether the token's place, and the pages before it, are there; else a fault. */
+static bool is_placed(const kernel_context *ctx, const attention_paged_args *p,
+                      const page_places *at, int64_t token) {
+  int64_t position = at->positions[token], sequence = at->sequences[token],
+          n_pages = p->cached.k.dims[0], n_keys = p->cached.sizes.n_keys;
+  if (sequence < 0 || sequence >= p->n_sequences) {
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, sequence, 0, p->n_sequences - 1);
+    return false;
+  }
+  if (position < 0 || position >= n_keys) {
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_ROWS, position, 1, n_keys);
+    return false;
+  }
+  for (int64_t i = 0; i <= position / at->rows; i++) {
+    int32_t page = pages_of(at, token)[i];
+    if (page >= 0 && page < n_pages) continue;
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, page, 0, n_pages - 1);
+    return false;
+  }
+  return true;
+}
+
+/* Tokens [first, *to) are of one sequence. Returns how many keys the last of them sees. */
+static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t *to) {
+  int64_t last = at->positions[first];
+  for (*to = first + 1; *to < n && at->sequences[*to] == at->sequences[first]; ++*to)
+    last = larger(last, at->positions[*to]);
+  return last + 1;
+}
+
+/* That of all tokens, where they are of one sequence and see all there is room for. */
+static size_t attention_paged_scratch(const kernel_context *ctx, const void *args) {
+  const attention_paged_args *p = args;
+  return attention_cached_scratch(ctx, &p->cached);
+}
+
+static void attend_run(const kernel_context *ctx, const attention_cached_args *p,
+                       const page_places *at, int64_t first, int64_t to, int64_t n_keys,
+                       char *scratch) {
+  ktensor q = rows_from(&p->q, first, to - first), out = rows_from(&p->out, first, to - first);
+  attention a = piece_of(p, to - first, n_keys);
+  a.q = &q;
+  a.out = &out;
+  a.pages = pages_of(at, first);
+  a.positions = at->positions + first;
+  attend_heads(ctx, &a, scratch);
+}
+
+static bool run_attention_paged(const kernel_context *ctx, const void *args) {
+  const attention_paged_args *p = args;
+  const attention_cached_args *c = &p->cached;
+  const page_places at = {c->position.data, p->sequence.data, p->page_table.data,
+                          p->page_table.dims[1], c->k.dims[2]};
+  int64_t n = c->sizes.n_queries;
+  for (int64_t i = 0; i < n; i++)
+    if (!is_placed(ctx, p, &at, i)) return true;
+  size_t bytes = attention_paged_scratch(ctx, p);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  store_new(ctx, &c->new_k, 0, &c->k, present(&c->k_scale), &at);
+  store_new(ctx, &c->new_v, 0, &c->v, present(&c->v_scale), &at);
+  for (int64_t first = 0, to = 0; first < n; first = to) {
+    int64_t n_keys = find_run(&at, first, n, &to);
+    attend_run(ctx, c, &at, first, to, n_keys, scratch);
+  }
+  return true;
+}
+
+const kernel_desc kernel_attention_paged = {
+    .name = "attention_paged",
+    .run = run_attention_paged,
+    .scratch = attention_paged_scratch,
+    .args_size = sizeof(attention_paged_args),
+    .operands = {
+        OPERAND(attention_paged_args, cached.q), OPERAND(attention_paged_args, cached.new_k),
+        OPERAND(attention_paged_args, cached.new_v), OPERAND(attention_paged_args, cached.position),
+        OPERAND(attention_paged_args, sequence), OPERAND(attention_paged_args, page_table),
+        OPERAND(attention_paged_args, cached.k), OPERAND(attention_paged_args, cached.v),
+        OPERAND(attention_paged_args, cached.k_scale),
+        OPERAND(attention_paged_args, cached.v_scale), OPERAND(attention_paged_args, cached.out)}};

@@ -1,0 +1,22 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_CONV_H
+#define BACKEND_CPU_KERNELS_CONV_CONV_H
+/* Convolution and its transpose over contiguous tensors of one dtype, the weight of any encoding;
+ * missing dimensions in front have size 1. */
+#include "backend/cpu/kernels/conv/conv_window.h"
+
+KERNEL(conv, conv_args);
+
+/* Writes the weight, which is read alone, to its scratch memory, as kernel_conv wants it. Of a
+ * transposed convolution it depends on the tap_steps, too. */
+KERNEL(conv_pack, conv_args);
+/* Whether it can be told what follows. */
+bool conv_takes_tail(const conv_args *p);
+bool conv_is_depthwise(const conv_args *p); /* no product: `cut` does not matter */
+bool conv_is_strips(const conv_args *p);    /* and made by depthwise_run */
+/* Whether it can be: not with an input channel a group; of codes (base/code_panels.h) not one that
+ * is transposed, whose rows are of input channels. Codes of others are made floats at each use, all
+ * of the weight at once. */
+bool conv_packs(const conv_args *p);
+bool conv_rounds(const conv_args *p); /* and whether it may round */
+
+#endif

@@ -1,0 +1,69 @@
+/* Words of four channels, by vectors where elements are one or two bytes apart. */
+#include "backend/cpu/kernels/conv/conv_integer_planes.h"
+
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/counts.h"
+
+static void join_portable(const integer_row *r) {
+  const uint32_t padding = (uint32_t)(r->padding & 255) * 0x01010101U;
+  for (int64_t i = 0; i < r->width; i++) {
+    const bool is_there = i >= r->left && i < r->left + r->n;
+    uint32_t word = is_there ? 0 : padding;
+    for (int c = 0; c < 4 && is_there; c++)
+      if (r->x[c]) word |= (uint32_t)r->x[c][(i - r->left) * r->step] << 8 * c;
+    r->to[i] = word;
+  }
+}
+
+#if KERNEL_X86
+enum { LANES = 16 };
+
+/* One byte of each lane that is there: bits of `there`, for steps of 2 each bit twice as far. */
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i load_bytes(const int step, uint32_t there,
+                                                    const unsigned char *x) {
+  if (step == 2) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi8(there, x));
+  return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)there, x));
+}
+
+/* Bit i at 2 i. */
+KERNEL_INLINE uint32_t spread_bits(uint32_t x) {
+  x = (x | x << 8) & 0x00ff00ffU;
+  x = (x | x << 4) & 0x0f0f0f0fU;
+  x = (x | x << 2) & 0x33333333U;
+  return (x | x << 1) & 0x55555555U;
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *r, const int step) {
+  const __m512i padding = _mm512_set1_epi32((int)((uint32_t)(r->padding & 255) * 0x01010101U));
+  for (int64_t at = 0; at < r->width; at += LANES) {
+    const int64_t from = least(at_least(r->left - at, 0), LANES),
+                  to = at_least(least(r->left + r->n - at, LANES), from);
+    const uint32_t lanes = bits_between(from, to), there = step == 2 ? spread_bits(lanes) : lanes;
+    __m512i words = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+      /* Masked loads may begin in front of the row; of nothing they are slow near address 0. */
+      const unsigned char *row = r->x[c] ? r->x[c] : (const unsigned char *)r->to;
+      const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - r->left) * step);
+      const __m512i some = load_bytes(step, r->x[c] ? there : 0, (const unsigned char *)x);
+      words = _mm512_or_si512(words, _mm512_slli_epi32(some, (unsigned)(8 * c)));
+    }
+    words = _mm512_mask_mov_epi32(padding, (__mmask16)lanes, words);
+    _mm512_mask_storeu_epi32(r->to + at, (__mmask16)bits_between(0, least(LANES, r->width - at)),
+                             words);
+  }
+}
+
+static TARGET_AVX512_VNNI void join_1(const integer_row *r) { join_vectors(r, 1); }
+static TARGET_AVX512_VNNI void join_2(const integer_row *r) { join_vectors(r, 2); }
+#endif
+
+void integer_join_row(const integer_row *r) {
+#if KERNEL_X86
+  if (cpu_has_avx512_vnni() && r->step <= 2) {
+    (r->step == 1 ? join_1 : join_2)(r);
+    return;
+  }
+#endif
+  join_portable(r);
+}

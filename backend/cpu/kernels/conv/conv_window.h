@@ -1,0 +1,147 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
+#define BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
+/* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
+ * a tap one of the kernel. */
+#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/elementwise/step_rows.h"
+#include "backend/cpu/kernels/gemm/codes.h"
+#include "backend/cpu/kernels/gemm/gemm_cut.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "base/code_panels.h"
+#include "base/conv_dim.h"
+#include "base/kernel.h"
+
+enum { CONV_DIMS = 3 };
+
+typedef struct conv_args {
+  const void *x;      /* (images, groups * channels, in...) */
+  const void *weight; /* (groups * outputs, channels, kernel...);
+                         transposed: (groups * channels, outputs, kernel...) */
+  const void *bias;   /* (groups * outputs), may be absent */
+  const void *packed; /* the weight as the kernel that packs it made it, where is_packed */
+  void *out;          /* (images, groups * outputs, out...) */
+  dtype type, weight_type;
+  bool transposed, is_packed;
+  bool rounds;                     /* x and the weight to BF16 (pairs.h), which `packed` is of */
+  bool x_is_narrow, out_is_narrow; /* kept as BF16 (narrow.h), `type` being F32; where it rounds */
+  encoding encoding;               /* of the weight: unless plain, its dims[0] rows */
+  int64_t images, groups, channels, outputs;
+  conv_dim dims[CONV_DIMS];
+  gemm_cut cut;
+  conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
+  short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */
+} conv_args;
+
+static inline bool conv_is_rounded(const conv_args *p) { return !KERNEL_PLAIN && p->rounds; }
+
+/* One dimension: output first + i * step, i < count, sums over t < taps the input at
+ * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
+typedef struct window {
+  int64_t count, first, step;
+  int64_t taps, tap_first, tap_step;
+  int64_t origin, stride, dilation;
+} window;
+
+/* A convolution, or one phase of a transposed one. */
+typedef struct conv_part {
+  const conv_args *p;
+  compute_class c; /* what sums are computed in */
+  window d[CONV_DIMS];
+  const void *packed; /* its taps of the weight, where that is packed */
+  code_panels codes;  /* of a packed weight of codes */
+} conv_part;
+
+static inline int64_t in_size(const conv_args *p) {
+  return p->dims[0].in * p->dims[1].in * p->dims[2].in;
+}
+static inline int64_t out_size(const conv_args *p) {
+  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
+}
+static inline int64_t kernel_size(const conv_args *p) {
+  return p->dims[0].kernel * p->dims[1].kernel * p->dims[2].kernel;
+}
+static inline int64_t cell_count(const conv_part *a) {
+  return a->d[0].count * a->d[1].count * a->d[2].count;
+}
+static inline int64_t tap_count(const conv_part *a) {
+  return a->d[0].taps * a->d[1].taps * a->d[2].taps;
+}
+
+static inline window whole_window(const conv_dim *d) {
+  return (window){.count = d->out,
+                  .step = 1,
+                  .taps = d->kernel,
+                  .tap_step = 1,
+                  .origin = -d->padding,
+                  .stride = d->stride,
+                  .dilation = d->dilation};
+}
+
+/* The i-th position of the sizes in row-major order. */
+static inline void split_index(int64_t i, int64_t rows, int64_t columns, int64_t at[CONV_DIMS]) {
+  at[2] = i % columns;
+  at[1] = i / columns % rows;
+  at[0] = i / columns / rows;
+}
+
+static inline void split_cell(const conv_part *a, int64_t i, int64_t at[CONV_DIMS]) {
+  split_index(i, a->d[1].count, a->d[2].count, at);
+}
+
+static inline void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
+  split_index(t, a->d[1].taps, a->d[2].taps, at);
+}
+
+static inline int64_t input_at(const window *d, int64_t i, int64_t tap) {
+  return d->origin + i * d->stride + tap * d->dilation;
+}
+
+/* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
+static inline int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
+  const conv_dim *in = a->p->dims;
+  int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
+  return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
+}
+
+/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift is in [0,
+ * in). */
+static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int64_t from,
+                                  int64_t to, int64_t *first, int64_t *stop) {
+  const int64_t last = in - 1 - shift;
+  int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
+  if (stride == 2) { /* a division takes as long as a short row */
+    low = (low + 1) >> 1;
+    high = (high + 1) >> 1;
+  } else if (stride > 1) {
+    low = (low + stride - 1) / stride;
+    high = (high + stride - 1) / stride;
+  }
+  *first = low < from ? from : low > to ? to : low;
+  *stop = high > to ? to : high < *first ? *first : high;
+}
+
+/* The same of a convolution's rows. */
+static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
+                                 int64_t *first, int64_t *stop) {
+  columns_within(a->p->dims[2].in, a->d[2].stride, shift, from, to, first, stop);
+}
+
+/* Neighbouring cells in one output row: of image, from cell on. */
+typedef struct segment {
+  int64_t image, cell[CONV_DIMS], n;
+} segment;
+
+/* Those of cells [at, at + n) of all images; their number, at most n. */
+static inline int find_segments(const conv_part *a, int64_t at, int64_t n, segment *to) {
+  int count = 0;
+  for (int64_t m; n > 0; at += m, n -= m) {
+    segment *s = &to[count++];
+    s->image = at / cell_count(a);
+    split_cell(a, at % cell_count(a), s->cell);
+    m = a->d[2].count - s->cell[2] < n ? a->d[2].count - s->cell[2] : n;
+    s->n = m;
+  }
+  return count;
+}
+
+#endif

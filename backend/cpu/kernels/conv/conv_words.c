@@ -1,0 +1,123 @@
+/* Two rows of an image as one of words. */
+#include "backend/cpu/kernels/conv/conv_words.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/gemm/pairs.h"
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/narrow.h"
+
+enum { SOME = 64 /* words of a row that are gathered at once */ };
+
+static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
+                        uint32_t *to) {
+  if (step == 1) narrow_join(even, odd, n, to);
+  if (step == 2) narrow_join_halves(even, odd, n, to);
+  for (int64_t i = 0; step > 2 && i < n; i++)
+    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
+}
+
+static void join_wide(const float *even, const float *odd, int64_t step, int64_t n, uint32_t *to) {
+  float x[SOME], y[SOME];
+  if (step == 1) {
+    pairs_join(even, odd, n, to);
+    return;
+  }
+  for (int64_t at = 0; at < n; at += SOME) {
+    const int64_t m = least(SOME, n - at);
+    for (int64_t i = 0; i < m; i++) x[i] = even[(at + i) * step];
+    for (int64_t i = 0; odd && i < m; i++) y[i] = odd[(at + i) * step];
+    pairs_join(x, odd ? y : NULL, m, to + at);
+  }
+}
+
+void conv_join_row(bool is_narrow, const void *even, const void *odd, int64_t step, int64_t n,
+                   uint32_t *to) {
+  if (is_narrow)
+    join_narrow(even, odd, step, n, to);
+  else
+    join_wide(even, odd, step, n, to);
+}
+
+#if KERNEL_X86
+enum { LANES = 16, MOST_VECTORS = 32 };
+
+/* Which words of vectors of a row are of elements. */
+typedef struct vector_masks {
+  int64_t n;
+  uint32_t there[MOST_VECTORS], stored[MOST_VECTORS];
+} vector_masks;
+
+/* Of the columns from `column` on; bit 2 i is word i's where elements are two apart. */
+static vector_masks find_masks(const conv_planes *p, int64_t column) {
+  vector_masks m = {.n = least(MOST_VECTORS, ceil_div(p->width - column, LANES))};
+  for (int64_t v = 0; v < m.n; v++) {
+    const int64_t at = column + v * LANES, from = at_least(p->left - at, 0),
+                  to = at_least(least(p->left + p->n - at, LANES), 0);
+    const uint32_t there = from < to ? bits_between(from, to) : 0;
+    m.there[v] = there;
+    for (int i = 0; p->step == 2 && i < LANES; i++)
+      m.there[v] = (i ? m.there[v] : 0) | (there >> i & 1) << 2 * i;
+    m.stored[v] = bits_between(0, least(LANES, p->width - at));
+  }
+  return m;
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t there,
+                                                     const uint16_t *x) {
+  if (step == 2) return _mm512_maskz_loadu_epi16(there, x);
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)there, x));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *p, const int step,
+                                                  int64_t column) {
+  const vector_masks m = find_masks(p, column);
+  for (int64_t w = 0; w < p->words; w++) {
+    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
+    /* Masked loads may begin in front of the row. */
+    const uintptr_t x =
+        (uintptr_t)p->x +
+        (uintptr_t)((2 * w * p->channel + (column - p->left) * step) * (int64_t)sizeof *p->x);
+    uint32_t *to = p->to + w * p->plane + column;
+    for (int64_t v = 0; v < m.n; v++) {
+      const uint16_t *from = (const uint16_t *)x + v * LANES * step;
+      const __m512i low = load_halves(step, even ? m.there[v] : 0, from),
+                    high = load_halves(step, odd ? m.there[v] : 0, from + p->channel);
+      _mm512_mask_storeu_epi32(to + v * LANES, (__mmask16)m.stored[v],
+                               _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+TARGET_AVX512_BF16 static void join_planes_1(const conv_planes *p, int64_t column) {
+  join_planes(p, 1, column);
+}
+TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *p, int64_t column) {
+  join_planes(p, 2, column);
+}
+
+static bool join_vectors(const conv_planes *p) {
+  if (!cpu_has_avx512_bf16()) return false;
+  for (int64_t column = 0; column < p->width; column += MOST_VECTORS * LANES)
+    (p->step == 1 ? join_planes_1 : join_planes_2)(p, column);
+  return true;
+}
+#else
+static bool join_vectors(const conv_planes *p) {
+  (void)p;
+  return false;
+}
+#endif
+
+void conv_join_planes(const conv_planes *p) {
+  if (join_vectors(p)) return;
+  for (int64_t w = 0; w < p->words; w++) {
+    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
+    uint32_t *to = p->to + w * p->plane;
+    memset(to, 0, (size_t)p->width * sizeof *to);
+    if (even)
+      join_narrow(p->x + 2 * w * p->channel, odd ? p->x + (2 * w + 1) * p->channel : NULL, p->step,
+                  p->n, to + p->left);
+  }
+}

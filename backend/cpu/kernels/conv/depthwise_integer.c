@@ -1,0 +1,219 @@
+/* Depthwise convolutions of integers, where processors have dot products of bytes: rows of x are
+ * read where they lie, with the padding as what a masked load leaves out. Of 16 neighbouring
+ * outputs the elements under four taps of a row of the window become words, by two shuffles, that a
+ * word of the weight is multiplied with. */
+#include "backend/cpu/kernels/conv/depthwise_integer.h"
+
+#include "backend/cpu/kernels/conv/conv_integer_kernels.h"
+#include "backend/cpu/kernels/elementwise/requantise_vectors.h"
+#include "backend/cpu/kernels/support/features.h"
+
+enum {
+  LANES = 16, /* outputs of a vector */
+  LANE_BYTES = 16 /* of x, that four outputs see */,
+  LOADED = 64, /* bytes of x */
+  MOST_STRIDE = LOADED / LANE_BYTES,
+  MOST_ROWS = 16,
+  MOST_WORDS = 4, /* of a row of taps */
+  OUTPUTS_PER_TASK = 4 * 1024
+};
+
+bool depthwise_integer_fits(const conv_integer_args *args) {
+  const conv_args *p = &args->conv;
+  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
+  return cpu_has_avx512_vnni() && p->channels == 1 && conv_dim_is_absent(&p->dims[0]) &&
+         y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
+         x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
+}
+
+#if KERNEL_X86
+/* What all planes share. */
+typedef struct sight {
+  const conv_integer_args *args;
+  unsigned char shuffles[MOST_WORDS][LOADED]; /* what a word of taps sees of a quarter's bytes */
+  int32_t spread[LANES];                      /* the dwords of x that the quarters get */
+} sight;
+
+/* A plane of x and what is made of it. */
+typedef struct plane {
+  const sight *s;
+  const unsigned char *x;
+  int64_t channel, first; /* of all outputs of an image; number of its first element in out */
+  int32_t begin;          /* of each sum */
+  uint32_t words[MOST_ROWS][MOST_WORDS];
+} plane;
+
+static sight make_sight(const conv_integer_args *args) {
+  enum { NONE = 0x80 };
+  const conv_dim *d = &args->conv.dims[2];
+  sight s = {.args = args};
+  for (int w = 0; w < MOST_WORDS; w++)
+    for (int i = 0; i < LOADED; i++) {
+      const int output = i % LANE_BYTES / 4, tap = 4 * w + i % 4;
+      s.shuffles[w][i] =
+          tap < d->kernel ? (unsigned char)(output * d->stride + tap * d->dilation) : NONE;
+    }
+  for (int i = 0; i < LANES; i++) s.spread[i] = (int32_t)(i / 4 * d->stride + i % 4);
+  return s;
+}
+
+static void find_taps(const conv_args *p, plane *q) {
+  const int64_t rows = p->dims[1].kernel, columns = p->dims[2].kernel;
+  const signed char *weight = (const signed char *)p->weight + q->channel * rows * columns;
+  q->begin = p->bias ? ((const int32_t *)p->bias)[q->channel] : 0;
+  for (int64_t y = 0; y < rows; y++) copy_few(q->words[y], weight + y * columns, columns);
+  for (int64_t i = 0; i < rows * columns && p->type == DTYPE_I8; i++) q->begin -= 128 * weight[i];
+}
+
+/* Of 16 outputs from number `from` of a row on: which bytes of a row of x they see. */
+static __mmask64 seen_bytes(const conv_dim *d, int64_t from) {
+  const int64_t first = from * d->stride - d->padding;
+  const int64_t begin = first < 0 ? -first : 0, left = d->in - first,
+                end = left < LOADED ? left : LOADED;
+  if (begin >= end) return 0;
+  return (~UINT64_C(0) >> (LOADED - (end - begin))) << begin;
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots(__m512i sum, __m512i x, __m512i word) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
+  return sum;
+}
+
+/* The first n of 16 sums, element `at` of out. */
+KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
+                                                 const requantise_vectors *v, int64_t at, int64_t n,
+                                                 __m512i sums) {
+  const requantise_term *t = &a->codes.terms[1];
+  const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
+  if (!a->makes_codes) {
+    _mm512_mask_storeu_epi32((int32_t *)a->conv.out + at, some, sums);
+    return;
+  }
+  __m512 other = v->zero;
+  if (v->has_other) other = requantise_load_some(t->type, element_at(t->x, t->type, at), some);
+  _mm_mask_storeu_epi8((unsigned char *)a->conv.out + at, some,
+                       requantise_vector(v, _mm512_cvtepi32_ps(sums), other));
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *v, bool saturates,
+                                                     __m512 sums) {
+  if (!saturates) return requantise_vector(v, sums, v->zero);
+  const __m512i whole = requantise_whole(v, sums, v->zero);
+  return _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
+}
+
+/* What 16 outputs see of a row of x, by words of taps. */
+typedef struct row_reader {
+  __m512i flip, around, spread, shuffles[MOST_WORDS];
+  __mmask64 seen;
+} row_reader;
+
+KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *k, int words,
+                                               const unsigned char *x, bool is_inside,
+                                               __m512i *to) {
+  __m512i bytes = _mm512_mask_loadu_epi8(k->around, is_inside ? k->seen : 0, x);
+  bytes = _mm512_permutexvar_epi32(k->spread, _mm512_xor_si512(bytes, k->flip));
+  for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, k->shuffles[w]);
+}
+
+/* The sums of one vector after another, of 16 columns from `from` on, to the rows of out. rows,
+ * words: of the window. rolls: the rows that one output sees are those of the one above, but one.
+ */
+KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_reader *k,
+                                                  const requantise_vectors *v, int64_t from,
+                                                  int rows, int words, bool rolls, bool is_plain) {
+  const conv_integer_args *args = q->s->args;
+  const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
+  const int64_t n = x.out - from < LANES ? x.out - from : LANES;
+  const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
+  const bool saturates = requantise_saturates(&args->codes);
+  const unsigned char *column = q->x + (from * x.stride - x.padding);
+  unsigned char *codes = (unsigned char *)args->conv.out + q->first + from;
+  __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
+  for (int r = 0; r < rows; r++)
+    for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)q->words[r][w]);
+  for (int64_t i = 0; i < y.out; i++, codes += x.out) {
+    __m512i sum = _mm512_set1_epi32(q->begin);
+    const int64_t top = i * y.stride - y.padding;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const int64_t row = top + r * y.dilation;
+      if (rolls && i > 0 && r + 1 < rows)
+        for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
+      else
+        read_row(k, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
+      for (int w = 0; w < words; w++) sum = add_dots(sum, seen[r][w], taps[r][w]);
+    }
+    if (is_plain)
+      _mm_mask_storeu_epi8(codes, some, plain_codes(v, saturates, _mm512_cvtepi32_ps(sum)));
+    else
+      store_sums(args, v, q->first + i * x.out + from, n, sum);
+  }
+}
+
+KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, requantise_vectors v, int rows,
+                                                int words, bool rolls, bool is_plain) {
+  const conv_integer_args *args = q->s->args;
+  const conv_dim *x = &args->conv.dims[2];
+  row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
+                  .around = _mm512_set1_epi8((char)args->padding_value),
+                  .spread = _mm512_loadu_si512(q->s->spread)};
+  if (is_plain) v = requantise_plain(v);
+  for (int w = 0; w < words; w++) k.shuffles[w] = _mm512_loadu_si512(q->s->shuffles[w]);
+  for (int64_t from = 0; from < x->out; from += LANES) {
+    k.seen = seen_bytes(x, from);
+    run_columns(q, &k, &v, from, rows, words, rolls, is_plain);
+  }
+}
+
+static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, const requantise_vectors *v,
+                                               bool rolls) {
+  if (rolls)
+    run_plane(q, *v, 3, 1, true, true);
+  else
+    run_plane(q, *v, 3, 1, false, true);
+}
+
+static TARGET_AVX512_VNNI void run_some_plane(const plane *q, const requantise_vectors *v) {
+  const conv_integer_args *args = q->s->args;
+  const conv_dim *d = args->conv.dims;
+  const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
+  const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
+  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(v))
+    run_plain_plane(q, v, rolls);
+  else if (rows == 3 && words == 1)
+    run_plane(q, *v, 3, 1, false, false);
+  else if (rows == 5 && words == 2 && rolls)
+    run_plane(q, *v, 5, 2, true, false);
+  else
+    run_plane(q, *v, rows, words, false, false);
+}
+
+static TARGET_AVX512_VNNI void run_planes(void *ctx, int64_t begin, int64_t end) {
+  const sight *s = ctx;
+  const conv_args *p = &s->args->conv;
+  const int64_t channels = p->groups * p->outputs;
+  requantise_vectors v = requantise_vectors_numbers_of(&s->args->codes, begin % channels);
+  plane q = {.s = s};
+  for (int64_t k = begin; k < end; k++) {
+    q.channel = k % channels;
+    q.first = k * out_size(p);
+    q.x = (const unsigned char *)p->x +
+          (k / channels * p->groups + q.channel / p->outputs) * in_size(p);
+    find_taps(p, &q);
+    requantise_vectors_set_channel(&v, &s->args->codes, q.channel);
+    run_some_plane(&q, &v);
+  }
+}
+#endif
+
+void depthwise_integer_run(const kernel_context *ctx, const conv_integer_args *args) {
+#if KERNEL_X86
+  const conv_args *p = &args->conv;
+  sight s = make_sight(args);
+  ctx->parallel_for(ctx->pool, p->images * p->groups * p->outputs,
+                    OUTPUTS_PER_TASK / (out_size(p) + 1) + 1, run_planes, &s);
+#else
+  (void)ctx, (void)args;
+#endif
+}

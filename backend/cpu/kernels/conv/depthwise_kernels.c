@@ -1,0 +1,129 @@
+/* Planes convolved by themselves with small kernels, strip by strip. */
+#include "backend/cpu/kernels/conv/depthwise_kernels.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/vec4.h"
+
+/* ---------------------------------------------------------------- any processor */
+
+KERNEL_INLINE vec4 vec4_even(vec4 a, vec4 b) { return (vec4){a[0], a[2], b[0], b[2]}; }
+KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[3]}; }
+
+#define TILE_SET TILE_PORTABLE
+#define TILE(name) portable_##name
+#define TILE_ROWS 4
+#define TILE_EVEN vec4_even
+#define TILE_ODD vec4_odd
+#include "backend/cpu/kernels/conv/depthwise_tiles.h"
+
+#if KERNEL_X86
+/* ---------------------------------------------------------------- AVX2 */
+
+/* Every second of 16 floats; shuffle: which of four, twice. */
+#define HALF_AVX2(a, b, shuffle) \
+  _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
+
+#define TILE_SET TILE_AVX2
+#define TILE(name) avx2_##name
+#define TILE_ROWS 4
+#define TILE_EVEN(a, b) HALF_AVX2(a, b, 0x88)
+#define TILE_ODD(a, b) HALF_AVX2(a, b, 0xDD)
+#include "backend/cpu/kernels/conv/depthwise_tiles.h"
+
+/* ---------------------------------------------------------------- AVX-512
+ * In place: what lies outside of the image is masked. */
+
+enum { ROWS = 4, COLUMNS = 16 };
+
+/* What 16 neighbouring outputs see in one tap's column, and zeros beside the image. */
+TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t there,
+                                                 int stride) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  /* where the first would be: what is not there is masked */
+  const float *from = (const float *)((uintptr_t)x + (uintptr_t)at * sizeof *x);
+  const __m512 some = _mm512_maskz_loadu_ps((__mmask16)there, from);
+  if (stride == 1) return some;
+  return _mm512_permutex2var_ps(some, even,
+                                _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
+}
+
+/* Columns from `column` on of `rows` rows from row y of the strip on. */
+TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __m512 *weight,
+                                              int64_t y, int64_t column, int side, int stride,
+                                              int rows) {
+  const int64_t first = (s->row + y) * stride - s->top, left = column * stride - s->left;
+  int64_t at = first * s->in_columns + left;
+  uint32_t there[DEPTHWISE_MOST_SIDE];
+  __m512 sums[ROWS];
+#pragma GCC unroll 5
+  for (int j = 0; j < side; j++) there[j] = columns_there(left + j, s->in_columns);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
+#pragma GCC unroll 16
+  for (int r = 0; r < rows * stride; r++) {
+    const float *next = s->x + at + (r + ROWS * stride + side - stride) * s->in_columns;
+    ask_for(next, 0);
+    if (stride == 2) ask_for(next, 64);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < (rows - 1) * stride + side; r++, at += s->in_columns) {
+    const uint32_t inside = first + r >= 0 && first + r < s->in_rows ? ~UINT32_C(0) : 0;
+#pragma GCC unroll 5
+    for (int j = 0; j < side; j++) {
+      const __m512 in = inputs_avx512(s->x, at + j, there[j] & inside, stride);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; i++) {
+        const int tap = r - i * stride;
+        if (tap >= 0 && tap < side) sums[i] = _mm512_fmadd_ps(weight[tap * side + j], in, sums[i]);
+      }
+    }
+  }
+  const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
+  const float *added = s->tail.added;
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) {
+    const int64_t to = (y + i) * s->columns + column;
+    store_limited_avx512(sums[i] + _mm512_set1_ps(s->bias), added ? added + to : NULL, s->tail.low,
+                         s->tail.high, stored, s->out + to);
+  }
+}
+
+TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *s, const __m512 *weight,
+                                             int64_t y, int side, int stride, int rows) {
+  for (int64_t column = 0; column < s->columns; column += COLUMNS)
+    block_avx512(s, weight, y, column, side, stride, rows);
+}
+
+TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
+  const depthwise_strip own = *given, *s = &own; /* which no store changes */
+  __m512 weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
+  int64_t y = 0;
+#pragma GCC unroll 25
+  for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(s->weight[t]);
+  for (; y + ROWS <= s->rows; y += ROWS) rows_avx512(s, weight, y, side, stride, ROWS);
+  if (y + 2 <= s->rows) {
+    rows_avx512(s, weight, y, side, stride, 2);
+    y += 2;
+  }
+  if (y < s->rows) rows_avx512(s, weight, y, side, stride, 1);
+}
+
+TARGET_AVX512 static void strip_3_1(const depthwise_strip *s) { strip_avx512(s, 3, 1); }
+TARGET_AVX512 static void strip_3_2(const depthwise_strip *s) { strip_avx512(s, 3, 2); }
+TARGET_AVX512 static void strip_5_1(const depthwise_strip *s) { strip_avx512(s, 5, 1); }
+TARGET_AVX512 static void strip_5_2(const depthwise_strip *s) { strip_avx512(s, 5, 2); }
+
+static const depthwise_kernel avx512_kernels[2][2] = {{strip_3_1, strip_3_2},
+                                                      {strip_5_1, strip_5_2}};
+#endif
+
+depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride) {
+  const int s = side == 5, t = stride == 2;
+#if KERNEL_X86
+  if (cpu_has_avx512()) return avx512_kernels[s][t];
+  if (cpu_has_avx2()) return avx2_kernels[s][t];
+#endif
+  return portable_kernels[s][t];
+}

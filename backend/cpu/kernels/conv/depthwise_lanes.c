@@ -1,0 +1,350 @@
+/* 16 planes at a time, some rows after the other: turned with their weights so that neighbours are
+ * of neighbouring planes, zeros beside them; summed row by row; turned back as they are stored. */
+#include "backend/cpu/kernels/conv/depthwise_lanes.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/conv/depthwise_kernels.h"
+#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/narrow.h"
+
+#if KERNEL_X86
+
+#define TILE_ROWS 8 /* neighbouring outputs that are summed at once, at most */
+enum {
+  LANES = DEPTHWISE_LANES,
+  MOST_SIDE = 5,
+  AHEAD = 512,            /* bytes of a plane */
+  MOST_BYTES = 96 * 1024, /* of turned planes: they stay in the second-level cache */
+  NARROW = 10,  /* columns, for each of a row of taps and for each of the stride: wider rows of few
+                   taps are made faster where they lie */
+  SHORT = 20,   /* the same of rows of three taps, whatever the stride */
+  SHORTEST = 10 /* the same where threads share planes: what another one wrote comes faster plane
+                   by plane */
+};
+
+/* ---------------------------------------------------------------- turning */
+
+/* Floats [at, at + n), n <= LANES, of each lane, turned. */
+TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
+                                             __m512 *v) {
+  const __mmask16 there = (__mmask16)bits_between(0, n);
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    v[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+    ask_for(from[i] + at, AHEAD);
+  }
+  turn_avx512(v);
+}
+
+/* The same of BF16. */
+TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
+                                                    int64_t n, __m512 *v) {
+  const __mmask16 there = (__mmask16)bits_between(0, n);
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    const uint16_t *x = (const uint16_t *)from[i] + at;
+    v[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
+    ask_for(x, AHEAD);
+  }
+  turn_avx512(v);
+}
+
+/* (lanes, n) to (n, lanes). */
+TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
+  __m512 v[LANES];
+  for (int64_t at = 0; at < n; at += LANES) {
+    const int64_t some = least(LANES, n - at);
+    load_turned(from, at, some, v);
+    for (int64_t i = 0; i < some; i++) _mm512_storeu_ps(to + (at + i) * LANES, v[i]);
+  }
+}
+
+/* Rows [row, stop) of planes to rows of `pitch` vectors, zeros for the padding beside them. */
+TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[LANES], int64_t row,
+                                    int64_t stop, int64_t pitch, float *to) {
+  const int64_t columns = a->p->dims[2].in, left = -a->d[2].origin, beside = pitch - columns,
+                end = stop * columns;
+  __m512 v[LANES];
+  int64_t column = 0;
+  if (row == stop) return;
+  memset(to, 0, (size_t)(left * LANES) * sizeof *to);
+  to += left * LANES;
+  for (int64_t at = row * columns; at < end; at += LANES) {
+    const int64_t some = least(LANES, end - at);
+    if (is_narrow(a->p->x_is_narrow))
+      load_turned_narrow(from, at, some, v);
+    else
+      load_turned((const float *const *)from, at, some, v);
+    for (int64_t i = 0; i < some; i++, to += LANES) {
+      _mm512_storeu_ps(to, v[i]);
+      if (++column < columns) continue;
+      column = 0;
+      const int64_t zeros = at + i + 1 < end ? beside : beside - left;
+      memset(to + LANES, 0, (size_t)(zeros * LANES) * sizeof *to);
+      to += beside * LANES;
+    }
+  }
+}
+
+/* Sums [i, i + LANES) of (n, lanes), turned: of each lane. */
+TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *v) {
+#pragma GCC unroll 16
+  for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
+  turn_avx512(v);
+}
+
+/* n sums (n, lanes) to outputs from `cell` on of `count` planes. */
+TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_t count,
+                                       int64_t cell, int64_t n, const float *sums) {
+  const conv_tail tail = a->p->tail; /* which no store changes */
+  const int64_t size = out_size(a->p), first = plane * size + cell;
+  float *out = (float *)a->p->out + first;
+  const float *added = tail.added ? (const float *)tail.added + first : NULL;
+  __m512 v[LANES];
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
+    load_sums(sums, i, v);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++)
+      if (k < count)
+        store_limited_avx512(v[k], added ? added + k * size + i : NULL, tail.low, tail.high, there,
+                             out + k * size + i);
+  }
+}
+
+/* The same as BF16, of which the last ones overlap those before: masked stores are slow. Nothing is
+ * added. */
+TARGET_AVX512_BF16 static void store_narrow(const conv_part *a, int64_t plane, int64_t count,
+                                            int64_t cell, int64_t n, const float *sums) {
+  const conv_tail tail = a->p->tail;
+  const int64_t size = out_size(a->p);
+  uint16_t *out = (uint16_t *)a->p->out + plane * size + cell;
+  const __m512 low = _mm512_set1_ps(tail.low), high = _mm512_set1_ps(tail.high);
+  const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
+  __m512 v[LANES];
+  for (int64_t next = 0; next < n; next += LANES) {
+    const int64_t i = n < LANES ? 0 : least(next, n - LANES);
+    load_sums(sums, i, v);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++) {
+      const __m256i y = (__m256i)_mm512_cvtneps_pbh(_mm512_min_ps(high, _mm512_max_ps(low, v[k])));
+      if (k >= count) continue;
+      if (n < LANES)
+        _mm256_mask_storeu_epi16(out + k * size + i, there, y);
+      else
+        _mm256_storeu_si256((void *)(out + k * size + i), y);
+    }
+  }
+}
+
+/* ---------------------------------------------------------------- sums */
+
+/* A row of outputs: `rows` neighbours at a time. */
+typedef struct lane_cells {
+  const float *x, *weight; /* what the first one sees; of the first row of taps that is there */
+  int64_t taps, pitch;     /* rows of taps; floats of a turned row */
+  const float *bias;       /* (lanes) */
+  float *sums;             /* (cells, lanes) */
+} lane_cells;
+
+TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *t, const int n, const int side,
+                                          const int stride) {
+  const float *x = t->x, *weight = t->weight;
+  __m512 sums[TILE_ROWS];
+#pragma GCC unroll 8
+  for (int c = 0; c < n; c++) sums[c] = _mm512_setzero_ps();
+  for (int64_t i = 0; i < t->taps; i++, x += t->pitch, weight += side * LANES) {
+    __m512 w[MOST_SIDE];
+#pragma GCC unroll 5
+    for (int j = 0; j < side; j++) w[j] = _mm512_loadu_ps(weight + j * LANES);
+#pragma GCC unroll 20
+    for (int k = 0; k < (n - 1) * stride + side; k++) {
+      const __m512 in = _mm512_loadu_ps(x + k * LANES);
+#pragma GCC unroll 8
+      for (int c = 0; c < n; c++) {
+        const int j = k - c * stride;
+        if (j >= 0 && j < side) sums[c] = _mm512_fmadd_ps(w[j], in, sums[c]);
+      }
+    }
+  }
+  const __m512 bias = _mm512_loadu_ps(t->bias);
+#pragma GCC unroll 8
+  for (int c = 0; c < n; c++) _mm512_storeu_ps(t->sums + c * LANES, sums[c] + bias);
+}
+
+TARGET_AVX512 KERNEL_INLINE void sum_rows(const lane_cells *t, int rows, const int side,
+                                          const int stride){
+#define TILE_CASE(n) sum_some(t, n, side, stride)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+TARGET_AVX512 static void sum_3_1(const lane_cells *t, int rows) {
+  sum_rows(t, rows, 3, 1);
+}
+TARGET_AVX512 static void sum_3_2(const lane_cells *t, int rows) { sum_rows(t, rows, 3, 2); }
+TARGET_AVX512 static void sum_5_1(const lane_cells *t, int rows) { sum_rows(t, rows, 5, 1); }
+TARGET_AVX512 static void sum_5_2(const lane_cells *t, int rows) { sum_rows(t, rows, 5, 2); }
+
+typedef void (*cells_kernel)(const lane_cells *t, int rows);
+/* By side 5 and stride 2. */
+static const cells_kernel kernels[2][2] = {{sum_3_1, sum_3_2}, {sum_5_1, sum_5_2}};
+
+/* ---------------------------------------------------------------- planes */
+
+static int64_t vectors_of_row(const conv_part *a) {
+  const window *d = &a->d[2];
+  const int64_t reach = depthwise_reach(d->taps, d->stride, d->count),
+                in = a->p->dims[2].in - d->origin;
+  return reach > in ? reach : in;
+}
+
+typedef struct memory {
+  float *weight, *bias, *x, *sums;
+  size_t bytes;
+} memory;
+
+/* Where what `rows` rows of outputs need lies. */
+static memory memory_of(const conv_part *a, int64_t rows, float *from) {
+  memory m = {.weight = from};
+  const int64_t weight = tap_count(a) * LANES,
+                x = depthwise_reach(a->d[1].taps, a->d[1].stride, rows) * vectors_of_row(a) * LANES,
+                sums = round_up(rows * a->d[2].count, LANES) * LANES;
+  m.bytes = (size_t)(weight + LANES + x + sums) * sizeof(float);
+  if (!from) return m;
+  m.bias = m.weight + weight;
+  m.x = m.bias + LANES;
+  m.sums = m.x + x;
+  return m;
+}
+
+/* Rows of outputs that fit, at least one. */
+static int64_t rows_that_fit(const conv_part *a) {
+  const size_t one = memory_of(a, 1, NULL).bytes, more = memory_of(a, 2, NULL).bytes - one;
+  return one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
+}
+
+/* Some planes of outputs on their way: rows [first, stop) of inputs are turned, and lie in `m` from
+ * its first one on. */
+typedef struct band {
+  const conv_part *a;
+  const void *x[LANES];
+  memory m;
+  int64_t plane, count, first, stop;
+} band;
+
+/* Turns what output rows [row, row + rows) see, keeping what is there. */
+static void turn_band(band *b, int64_t row, int64_t rows) {
+  const window *d = &b->a->d[1];
+  const int64_t pitch = vectors_of_row(b->a) * LANES, in = b->a->p->dims[1].in,
+                top = input_at(d, row, 0), first = top < 0 ? 0 : least(top, in),
+                last = least(in, top + depthwise_reach(d->taps, d->stride, rows)),
+                stop = last > first ? last : first;
+  const int64_t kept = b->stop > first ? b->stop - first : 0;
+  if (kept > 0)
+    memmove(b->m.x, b->m.x + (first - b->first) * pitch, (size_t)(kept * pitch) * sizeof *b->m.x);
+  turn_rows(b->a, b->x, first + kept, stop, vectors_of_row(b->a), b->m.x + kept * pitch);
+  b->first = first;
+  b->stop = stop;
+}
+
+/* Output rows [row, row + rows) of turned inputs. */
+static void sum_band(const band *b, int64_t row, int64_t rows) {
+  const window *down = &b->a->d[1], *columns = &b->a->d[2];
+  const cells_kernel run = kernels[columns->taps == 5][columns->stride == 2];
+  const int64_t pitch = vectors_of_row(b->a) * LANES,
+                some = ceil_div(columns->count, ceil_div(columns->count, TILE_ROWS));
+  lane_cells t = {.pitch = pitch, .bias = b->m.bias, .sums = b->m.sums};
+  for (int64_t y = row; y < row + rows; y++) {
+    const int64_t top = input_at(down, y, 0), skipped = top < 0 ? -top : 0,
+                  stop = least(down->taps, b->a->p->dims[1].in - top);
+    t.taps = stop > skipped ? stop - skipped : 0;
+    t.weight = b->m.weight + skipped * columns->taps * LANES;
+    for (int64_t at = 0, n; at < columns->count; at += n, t.sums += n * LANES) {
+      n = least(some, columns->count - at);
+      t.x = b->m.x + (top + skipped - b->first) * pitch + at * columns->stride * LANES;
+      run(&t, (int)n);
+    }
+  }
+}
+
+static void make_band(band *b, int64_t row, int64_t rows) {
+  const conv_args *p = b->a->p;
+  const int64_t columns = b->a->d[2].count, cell = row * columns, n = rows * columns,
+                at = b->plane * out_size(p) + cell;
+  turn_band(b, row, rows);
+  sum_band(b, row, rows);
+  if (is_narrow(p->out_is_narrow)) {
+    narrow_steps(&p->steps, b->m.sums, n * LANES);
+    store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
+    return;
+  }
+  store_planes(b->a, b->plane, b->count, cell, n, b->m.sums);
+  steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
+}
+
+TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t t = 0; t < taps; t++)
+    sum = _mm512_fmadd_ps(_mm512_loadu_ps(weight + t * LANES), _mm512_setzero_ps(), sum);
+  return _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
+}
+
+bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
+                         int64_t rows, char *scratch) {
+  const conv_args *p = a->p;
+  const int64_t outputs = p->groups * p->outputs,
+                some = ceil_div(rows, ceil_div(rows, rows_that_fit(a)));
+  band b = {
+      .a = a, .m = memory_of(a, some, (float *)(void *)scratch), .plane = plane, .count = count};
+  const float *weight[LANES];
+  for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
+    const int64_t out = plane + least(i, count - 1), output = out % outputs;
+    b.x[i] = narrow_at(p->x, is_narrow(p->x_is_narrow),
+                       (out / outputs * p->groups + output / p->outputs) * in_size(p));
+    weight[i] = (const float *)p->weight + output * tap_count(a);
+    b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;
+  }
+  turn_weights(weight, tap_count(a), b.m.weight);
+  if (!are_finite(b.m.weight, tap_count(a))) return false;
+  for (int64_t at = 0; at < rows; at += some) make_band(&b, row + at, least(some, rows - at));
+  return true;
+}
+
+size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
+  return memory_of(a, least(rows, rows_that_fit(a)), NULL).bytes;
+}
+
+bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
+  const window *d = &a->d[2];
+  const int64_t most =
+      d->taps == 3 ? (n_threads > 1 ? SHORTEST : SHORT) : NARROW * d->taps * d->stride;
+  return cpu_has_avx512() && d->count <= most;
+}
+
+#else
+
+bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
+  (void)a;
+  (void)n_threads;
+  return false;
+}
+size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
+  (void)a;
+  (void)rows;
+  return 0;
+}
+bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
+                         int64_t rows, char *scratch) {
+  (void)a;
+  (void)plane;
+  (void)count;
+  (void)row;
+  (void)rows;
+  (void)scratch;
+  return false;
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* Kernels of depthwise_kernels.c. Included once for each instruction set, behind
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
+ *   TILE(name)   the names of those that are made
+ *   TILE_ROWS   so many rows of outputs are made at once, at most 4
+ *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second of two vectors
+ * Vectors are of at most DEPTHWISE_ROW_SLACK floats. */
+
+#include "backend/cpu/kernels/support/tile_vectors.h"
+
+enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+
+TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) { memcpy(to, &v, sizeof v); }
+
+/* `vectors` vectors from `from` on, of which n floats are wanted; those beyond `end` are not read.
+ */
+TILE_TARGET KERNEL_INLINE void TILE(load)(const float *from, const float *end, int64_t n,
+                                          int vectors, TILE_VECTOR *to) {
+  enum { FLOATS = TILE(floats) };
+  float some[2 * FLOATS] = {0};
+  if (end - from < vectors * FLOATS) {
+    const int64_t there = n < vectors * FLOATS ? n : vectors * FLOATS;
+    for (int64_t i = 0; i < there; i++) some[i] = from[i];
+    from = some;
+  }
+  for (int v = 0; v < vectors; v++) to[v] = TILE_LOAD(from + v * FLOATS);
+}
+
+/* n floats to `to`, zeros behind them. */
+TILE_TARGET KERNEL_INLINE void TILE(copy_row)(const float *from, const float *end, int64_t n,
+                                              float *to) {
+  enum { FLOATS = TILE(floats) };
+  TILE_VECTOR v;
+  for (int64_t i = 0; i < n; i += FLOATS) {
+    TILE(load)(from + i, end, n - i, 1, &v);
+    TILE(store)(to + i, v);
+  }
+  TILE(store)(to + n, TILE_FILL(0));
+}
+
+/* n floats by turns to `even` and `odd`. */
+TILE_TARGET KERNEL_INLINE void TILE(part_row)(const float *from, const float *end, int64_t n,
+                                              float *even, float *odd) {
+  enum { FLOATS = TILE(floats) };
+  TILE_VECTOR v[2];
+  for (int64_t i = 0; 2 * i < n; i += FLOATS) {
+    TILE(load)(from + 2 * i, end, n - 2 * i, 2, v);
+    TILE(store)(even + i, TILE_EVEN(v[0], v[1]));
+    TILE(store)(odd + i, TILE_ODD(v[0], v[1]));
+  }
+  TILE(store)(even + (n + 1) / 2, TILE_FILL(0));
+  TILE(store)(odd + n / 2, TILE_FILL(0));
+}
+
+/* The rows that a strip sees. */
+TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int side, int stride) {
+  const int64_t half = depthwise_half(side, stride, s->columns), pitch = stride * half;
+  const int64_t width = (s->columns - 1) * stride + side, left = s->left;
+  const int64_t n = s->in_columns < width - left ? s->in_columns : width - left;
+  const int64_t reach = depthwise_reach(side, stride, s->rows), first = s->row * stride - s->top;
+  float *to = s->copied;
+  for (int64_t i = 0; i < reach; i++, to += pitch) {
+    if (first + i < 0 || first + i >= s->in_rows) {
+      for (int64_t k = 0; k < pitch; k++) to[k] = 0;
+      continue;
+    }
+    const float *from = s->x + (first + i) * s->in_columns;
+    float *other = to + half;
+    for (int64_t k = 0; k < (left + 1) / stride; k++) to[k] = 0;
+    for (int64_t k = 0; stride == 2 && k < left / 2; k++) other[k] = 0;
+    if (stride == 1)
+      TILE(copy_row)(from, s->x_end, n, to + left);
+    else if (left % 2 == 0)
+      TILE(part_row)(from, s->x_end, n, to + left / 2, other + left / 2);
+    else
+      TILE(part_row)(from, s->x_end, n, other + left / 2, to + (left + 1) / 2);
+  }
+}
+
+/* A vector of sums as it is stored at `to`, of which n floats are in the strip. */
+TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
+                                                   const float *to, int64_t n) {
+  sum += TILE_FILL(s->bias);
+  if (s->tail.added) {
+    const float *added = (const float *)s->tail.added + (to - s->out);
+    TILE_VECTOR more;
+    TILE(load)(added, added + n, n, 1, &more);
+    sum += more;
+  }
+  return TILE_MIN(TILE_FILL(s->tail.high), TILE_MAX(TILE_FILL(s->tail.low), sum));
+}
+
+/* A vector of outputs in each of `rows` rows; x: where the first one's taps begin. Nothing is
+ * stored beyond the end of the strip. */
+TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_VECTOR *weight,
+                                           const float *x, float *to, int side, int stride,
+                                           int rows) {
+  enum { FLOATS = TILE(floats) };
+  const int64_t half = depthwise_half(side, stride, s->columns), pitch = stride * half;
+  const float *end = s->out + s->rows * s->columns;
+  TILE_VECTOR sums[TILE_ROWS];
+#pragma GCC unroll 4
+  for (int y = 0; y < rows; y++) sums[y] = TILE_FILL(0);
+#pragma GCC unroll 16
+  for (int r = 0; r < (rows - 1) * stride + side; r++, x += pitch)
+#pragma GCC unroll 5
+    for (int j = 0; j < side; j++) {
+      const TILE_VECTOR in = TILE_LOAD(x + (stride == 1 ? j : j % 2 * half + j / 2));
+#pragma GCC unroll 4
+      for (int y = 0; y < rows; y++) {
+        const int i = r - y * stride;
+        if (i >= 0 && i < side) sums[y] = TILE_ADD(weight[i * side + j], in, sums[y]);
+      }
+    }
+#pragma GCC unroll 4
+  for (int y = 0; y < rows; y++, to += s->columns) {
+    const TILE_VECTOR sum = TILE(finish)(s, sums[y], to, end - to);
+    if (end - to >= FLOATS) {
+      TILE(store)(to, sum);
+    } else {
+      float some[FLOATS];
+      TILE(store)(some, sum);
+      for (int64_t k = 0; k < end - to; k++) to[k] = some[k];
+    }
+  }
+}
+
+/* `rows` rows from row y of the strip on. Where a row has no whole number of vectors the last one
+ * begins earlier; a row shorter than one is stored with what the next one overwrites. */
+TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const TILE_VECTOR *weight,
+                                               int64_t y, int side, int stride, int rows) {
+  enum { FLOATS = TILE(floats) };
+  const float *x = s->copied + y * stride * depthwise_pitch(side, stride, s->columns);
+  float *to = s->out + y * s->columns;
+  const int64_t last = s->columns > FLOATS ? s->columns - FLOATS : 0;
+  for (int64_t i = 0;; i = i + FLOATS < last ? i + FLOATS : last) {
+    TILE(block)(s, weight, x + i, to + i, side, stride, rows);
+    if (i == last) break;
+  }
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(strip)(const depthwise_strip *s, int side, int stride) {
+  TILE_VECTOR weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
+  int64_t y = 0;
+  TILE(copy_rows)(s, side, stride);
+#pragma GCC unroll 25
+  for (int t = 0; t < side * side; t++) weight[t] = TILE_FILL(s->weight[t]);
+  for (; y + TILE_ROWS <= s->rows; y += TILE_ROWS)
+    TILE(some_rows)(s, weight, y, side, stride, TILE_ROWS);
+  if (y + 2 <= s->rows) {
+    TILE(some_rows)(s, weight, y, side, stride, 2);
+    y += 2;
+  }
+  if (y < s->rows) TILE(some_rows)(s, weight, y, side, stride, 1);
+}
+
+TILE_TARGET static void TILE(strip_3_1)(const depthwise_strip *s) { TILE(strip)(s, 3, 1); }
+TILE_TARGET static void TILE(strip_3_2)(const depthwise_strip *s) { TILE(strip)(s, 3, 2); }
+TILE_TARGET static void TILE(strip_5_1)(const depthwise_strip *s) { TILE(strip)(s, 5, 1); }
+TILE_TARGET static void TILE(strip_5_2)(const depthwise_strip *s) { TILE(strip)(s, 5, 2); }
+
+static const depthwise_kernel TILE(kernels)[2][2] = {{TILE(strip_3_1), TILE(strip_3_2)},
+                                                     {TILE(strip_5_1), TILE(strip_5_2)}};
+
+#undef TILE
+#undef TILE_ROWS
+#undef TILE_EVEN
+#undef TILE_ODD

@@ -1,0 +1,81 @@
+/* Products of direct_kernels.c, whose sums stay in registers. Included once for each instruction
+ * set, behind
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
+ *   TILE(name)   the names of those that are made
+ *   TILE_ROWS   the most rows
+ *   TILE_VECTORS   so many vectors, or half as many, are a row
+ * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/support/tile_vectors.h"
+
+enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+
+TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows, const int vectors,
+                                         const int64_t step, const bool asks) {
+  enum { FLOATS = TILE(floats) };
+  const int64_t b_step = t->b_step;
+  const float *b = t->b;
+  TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
+#pragma GCC unroll 28
+  for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
+  for (int64_t k = 0; k < t->k; k++, b += b_step) {
+    const float *x = t->x + t->offsets[k];
+    ask_for(t->next + k * t->next_step, 0);
+    if (asks) ask_for(t->x + t->offsets[k + DIRECT_AHEAD], 0);
+    TILE_VECTOR columns[TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+      columns[v] = TILE_LOAD(b + v * FLOATS);
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+      const TILE_VECTOR in = TILE_FILL(x[i * step]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++)
+        sums[i * vectors + v] = TILE_ADD(in, columns[v], sums[i * vectors + v]);
+    }
+  }
+#pragma GCC unroll 28
+  for (int i = 0; i < rows * vectors; i++) {
+    TILE_VECTOR sum = sums[i];
+    if (t->adds) sum += TILE_LOAD(t->c + i * FLOATS);
+    memcpy(t->c + i * FLOATS, &sum, sizeof sum);
+  }
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, const int vectors,
+                                          const int64_t step, const bool asks){
+#define TILE_CASE(n) TILE(one)(t, n, vectors, step, asks)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+/* A stride of 1 has code of its own; inputs are asked for by the largest tiles alone. */
+TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
+  const bool is_largest = TILE_ROWS == 14 && vectors == TILE_VECTORS;
+  if (t->step == 1 && is_largest && t->asks)
+    TILE(rows)(t, rows, vectors, 1, true);
+  else if (t->step == 1)
+    TILE(rows)(t, rows, vectors, 1, false);
+  else
+    TILE(rows)(t, rows, vectors, t->step, false);
+}
+
+TILE_TARGET static void TILE(whole)(const direct_product *t, int rows) {
+  TILE(run)(t, rows, TILE_VECTORS);
+}
+TILE_TARGET static void TILE(half)(const direct_product *t, int rows) {
+  TILE(run)(t, rows, TILE_VECTORS / 2);
+}
+
+static inline direct_kernel TILE(kernel)(void) {
+  return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole), TILE(half)};
+}
+/* For few outputs. */
+static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
+  const int half = TILE_VECTORS / 2 * TILE(floats);
+  return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half), NULL} : TILE(kernel)();
+}
+
+#undef TILE
+#undef TILE_ROWS
+#undef TILE_VECTORS

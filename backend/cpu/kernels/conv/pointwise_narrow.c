@@ -1,0 +1,207 @@
+/* Tiles of rounded convolutions of one element, on values that are kept as BF16. */
+#include "backend/cpu/kernels/conv/pointwise_narrow.h"
+
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/vec4.h"
+
+#if KERNEL_X86
+#define TILE_ROWS 12
+enum { LANES = 16, MOST_SUMS = TILE_ROWS * NARROW_COLUMNS / LANES };
+
+/* Words of 16 or 32 columns of two rows of BF16, the second of which may be zeros. Of 32 they are
+ * in the order in which vectors are unpacked: see in_order. */
+TARGET_AVX512_BF16 KERNEL_INLINE void load_words(const uint16_t *even, const uint16_t *odd,
+                                                 const int vectors, __m512i *words) {
+  if (vectors == 1) {
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even)),
+                  high = odd ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd))
+                             : _mm512_setzero_si512();
+    words[0] = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+    return;
+  }
+  const __m512i low = _mm512_loadu_si512(even),
+                high = odd ? _mm512_loadu_si512(odd) : _mm512_setzero_si512();
+  words[0] = _mm512_unpacklo_epi16(low, high);
+  words[1] = _mm512_unpackhi_epi16(low, high);
+}
+
+/* Sums of 32 columns by unpacked words: quarters of one and of the other take turns. */
+TARGET_AVX512_BF16 KERNEL_INLINE void in_order(__m512 *sums) {
+  const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),
+                second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+  const __m512 a = sums[0], b = sums[1];
+  sums[0] = _mm512_permutex2var_ps(a, first, b);
+  sums[1] = _mm512_permutex2var_ps(a, second, b);
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i *words,
+                                                const int rows, const int vectors, __m512 *sums) {
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[i]);
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++)
+      sums[i * vectors + v] = _mm512_dpbf16_ps(sums[i * vectors + v], x, (__m512bh)words[v]);
+  }
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const narrow_tile *t, const int rows,
+                                                 const int vectors, __m512 *sums) {
+  const uint32_t *a = t->a;
+  const uint16_t *b = t->b;
+  const int64_t step = t->b_step, a_step = t->a_step;
+  __m512i words[2];
+  for (int64_t k = t->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
+    load_words(b, b + step, vectors, words);
+    ask_for(b, vectors * LANES * (int)sizeof *b);
+    ask_for(b + step, vectors * LANES * (int)sizeof *b);
+    add_words(a, words, rows, vectors, sums);
+  }
+  if (t->channels % 2) {
+    load_words(b, NULL, vectors, words);
+    add_words(a, words, rows, vectors, sums);
+  }
+  if (vectors == 2)
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) in_order(sums + 2 * i);
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const narrow_tile *t, const int rows,
+                                               const int vectors, __m512 *sums) {
+  const uint32_t *a = t->a, *b = t->b;
+  __m512i words[2];
+  for (int64_t k = 0; k < t->channels; k += 2, a += t->a_step, b += t->b_step) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) words[v] = _mm512_loadu_si512(b + v * LANES);
+    add_words(a, words, rows, vectors, sums);
+  }
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const narrow_tile *t, const int rows,
+                                                 const int vectors, const __m512 *sums) {
+  const narrow_tile own = *t; /* which no store changes */
+  const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = i * own.c_step + v * LANES;
+      __m512 sum = sums[i * vectors + v];
+      if (own.bias) sum += _mm512_set1_ps(own.bias[i]);
+      if (own.added)
+        sum += load_avx512(own.added_is_narrow ? DTYPE_BF16 : DTYPE_F32, own.added, at);
+      sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
+      if (own.c_is_narrow)
+        _mm256_storeu_si256((void *)((uint16_t *)own.c + at), (__m256i)_mm512_cvtneps_pbh(sum));
+      else
+        _mm512_storeu_ps((float *)own.c + at, sum);
+    }
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const narrow_tile *t, const int rows,
+                                               const int vectors) {
+  __m512 sums[MOST_SUMS];
+#pragma GCC unroll 24
+  for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
+  if (t->b_is_narrow)
+    sum_narrow(t, rows, vectors, sums);
+  else
+    sum_wide(t, rows, vectors, sums);
+  store_tile(t, rows, vectors, sums);
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const narrow_tile *t, int rows, const int vectors){
+#define TILE_CASE(n) tile_one(t, n, vectors)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+TARGET_AVX512_BF16 static void run_whole(const narrow_tile *t, int rows) {
+  tile_rows(t, rows, 2);
+}
+TARGET_AVX512_BF16 static void run_half(const narrow_tile *t, int rows) { tile_rows(t, rows, 1); }
+#undef TILE_ROWS
+
+/* What is absent is known where it is compiled: a row takes few instructions then. */
+TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const narrow_tile *t, int rows, const int vectors,
+                                                const bool adds, const float *sums) {
+  const narrow_tile own = *t;
+  const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
+  for (int i = 0; i < rows; i++, sums += NARROW_COLUMNS) {
+    const __m512 bias = _mm512_set1_ps(own.bias ? own.bias[i] : -0.0F);
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = i * own.c_step + v * LANES;
+      __m512 sum = _mm512_loadu_ps(sums + v * LANES) + bias;
+      if (adds) sum += load_avx512(own.added_is_narrow ? DTYPE_BF16 : DTYPE_F32, own.added, at);
+      sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
+      if (own.c_is_narrow)
+        _mm256_storeu_si256((void *)((uint16_t *)own.c + at), (__m256i)_mm512_cvtneps_pbh(sum));
+      else
+        _mm512_storeu_ps((float *)own.c + at, sum);
+    }
+  }
+}
+
+TARGET_AVX512_BF16 static void store_rows(const narrow_tile *t, int rows, int columns,
+                                          const float *sums) {
+  if (columns < NARROW_COLUMNS)
+    store_all(t, rows, 1, t->added != NULL, sums);
+  else if (t->added)
+    store_all(t, rows, 2, true, sums);
+  else
+    store_all(t, rows, 2, false, sums);
+}
+#endif
+
+/* ---------------------------------------------------------------- any processor */
+
+static float sum_of(const narrow_tile *t, int row, int column) {
+  const uint16_t *planes = t->b;
+  const uint32_t *words = t->b;
+  float sum = 0;
+  for (int64_t k = 0; k < t->channels; k++) {
+    const uint32_t x = t->a[k / 2 * t->a_step + row], y = words[0];
+    const uint16_t a = (uint16_t)(k % 2 ? x >> 16 : x & 0xffff);
+    const uint32_t word = t->b_is_narrow ? y : words[k / 2 * t->b_step + column];
+    const uint16_t b = t->b_is_narrow ? planes[k * t->b_step + column]
+                                      : (uint16_t)(k % 2 ? word >> 16 : word & 0xffff);
+    sum += bf16_to_f32(a) * bf16_to_f32(b);
+  }
+  return sum;
+}
+
+static void run_portable(const narrow_tile *t, int rows, int columns) {
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      const int64_t at = i * t->c_step + j;
+      float sum = sum_of(t, i, j) + (t->bias ? t->bias[i] : -0.0F), added;
+      if (t->added) {
+        load_row(COMPUTE_F32, t->added_is_narrow ? DTYPE_BF16 : DTYPE_F32,
+                 narrow_at(t->added, t->added_is_narrow, at), 1, 1, &added);
+        sum += added;
+      }
+      sum = t->low > sum ? t->low : sum;
+      sum = t->high < sum ? t->high : sum;
+      const dtype type = t->c_is_narrow ? DTYPE_BF16 : DTYPE_F32;
+      store_row(COMPUTE_F32, type, element_at(t->c, type, at), 1, 1, &sum);
+    }
+}
+
+void narrow_tile_run(const narrow_tile *t, int rows, int columns) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    (columns == NARROW_COLUMNS ? run_whole : run_half)(t, rows);
+    return;
+  }
+#endif
+  run_portable(t, rows, columns);
+}
+
+void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums) {
+#if KERNEL_X86
+  store_rows(t, rows, columns, sums);
+#else
+  (void)t, (void)rows, (void)columns, (void)sums;
+#endif
+}

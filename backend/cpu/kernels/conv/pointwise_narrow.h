@@ -1,0 +1,30 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_POINTWISE_NARROW_H
+#define BACKEND_CPU_KERNELS_CONV_POINTWISE_NARROW_H
+/* Tiles of pointwise_kernels.h's rounded convolutions with values that are kept as BF16 (narrow.h):
+ * planes are read where they lie, two rows at a time, and results rounded as they are stored. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* c (rows, columns) = limits(a times b + bias + added). */
+typedef struct narrow_tile {
+  int64_t channels;  /* k of a, two in a word of pairs.h */
+  const uint32_t *a; /* word (row, i): a[i * a_step + row] */
+  int64_t a_step;
+  const void *b; /* narrow: element (channel, column) is b[channel * b_step + column], of BF16;
+                    else words, word (i, column) is b[i * b_step + column] */
+  int64_t b_step;
+  const float *bias; /* (rows), or NULL */
+  const void *added; /* as c, or NULL */
+  void *c;           /* element (row, column): c[row * c_step + column] */
+  int64_t c_step;
+  bool b_is_narrow, added_is_narrow, c_is_narrow; /* else F32 */
+  float low, high;
+} narrow_tile;
+
+enum { NARROW_ROWS = 12, NARROW_COLUMNS = 32 };
+/* columns: NARROW_COLUMNS, or half of them. */
+void narrow_tile_run(const narrow_tile *t, int rows, int columns);
+/* The same of sums (rows, NARROW_COLUMNS) of any number of rows, by AVX-512. */
+void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums);
+
+#endif

@@ -1,0 +1,87 @@
+/* Tiles of pointwise_kernels.c. Included once for each instruction set, behind
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
+ *   TILE(name)   the names of those that are made
+ *   TILE_ROWS   the most rows
+ *   TILE_VECTORS   so many vectors, or half as many, are a row
+ * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/support/tile_vectors.h"
+
+enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+
+/* For a row of outputs and of what is added to it. */
+TILE_TARGET KERNEL_INLINE void TILE(ask)(const pointwise_tile *t, int64_t row, const int vectors) {
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) {
+    const int64_t at = row * t->c_step + v * TILE(floats);
+    if (t->asks) __builtin_prefetch(t->c + at, 1, 3);
+    if (t->added) __builtin_prefetch(t->added + at, 0, 3);
+  }
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows,
+                                         const int vectors) {
+  enum { FLOATS = TILE(floats) };
+  const float *a = t->a, *b = t->b;
+  const int64_t a_step = t->a_step, b_step = t->b_step;
+  int64_t k = 0;
+  const int64_t asked = t->asks || t->added ? rows : 0;
+  do {
+    TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
+    const int64_t stop = t->k - k < POINTWISE_BLOCK ? t->k : k + POINTWISE_BLOCK;
+    const bool adds = k > 0, ends = stop == t->k;
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
+    for (; k < stop; k++, a += a_step, b += b_step) {
+      TILE_VECTOR columns[TILE_VECTORS];
+      if (k < asked) TILE(ask)(t, k, vectors);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        columns[v] = TILE_LOAD(b + v * FLOATS);
+        ask_for(b + v * FLOATS, vectors * (int)sizeof(TILE_VECTOR));
+      }
+#pragma GCC unroll 12
+      for (int i = 0; i < rows; i++) {
+        const TILE_VECTOR x = TILE_FILL(a[i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+          sums[i * vectors + v] = TILE_ADD(x, columns[v], sums[i * vectors + v]);
+      }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+      float *c = t->c + i * t->c_step;
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        TILE_VECTOR sum = sums[i * vectors + v];
+        if (adds) sum += TILE_LOAD(c + v * FLOATS);
+        if (ends) {
+          if (t->bias) sum += TILE_FILL(t->bias[i]);
+          if (t->added) sum += TILE_LOAD(t->added + i * t->c_step + v * FLOATS);
+          sum = TILE_MIN(TILE_FILL(t->high), TILE_MAX(TILE_FILL(t->low), sum));
+        }
+        memcpy(c + v * FLOATS, &sum, sizeof sum);
+      }
+    }
+  } while (k < t->k);
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(rows)(const pointwise_tile *t, int rows, const int vectors){
+#define TILE_CASE(n) TILE(one)(t, n, vectors)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+TILE_TARGET static void TILE(whole)(const pointwise_tile *t, int rows) {
+  TILE(rows)(t, rows, TILE_VECTORS);
+}
+TILE_TARGET static void TILE(half)(const pointwise_tile *t, int rows) {
+  TILE(rows)(t, rows, TILE_VECTORS / 2);
+}
+
+/* By `half`. */
+static const pointwise_kernel TILE(kernels)[2] = {{TILE_VECTORS * TILE(floats), TILE(whole)},
+                                                  {TILE_VECTORS / 2 * TILE(floats), TILE(half)}};
+
+#undef TILE
+#undef TILE_ROWS
+#undef TILE_VECTORS

@@ -1,0 +1,251 @@
+/* Winograd's method on tiles. With the points 0, 1, -1 and infinity a tile has 2 x 2 outputs, with
+ * 0, +-5/8, +-3/2 and infinity 4 x 4: points whose products and quotients stay near 1 lose the
+ * fewest digits, and powers of these are exact. */
+#include "backend/cpu/kernels/conv/winograd_kernels.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/vec4.h"
+
+enum { LANES = WINOGRAD_LANES, MOST_N = 6, AHEAD = 8192 /* bytes of the weight */ };
+
+/* The points that are not 0, 1, -1: +-A and +-B. */
+#define A 0.625f
+#define B 1.5f
+
+/* ---------------------------------------------------------------- factors of inputs */
+
+/* 16 floats, in as many registers as the target needs. */
+typedef float lanes __attribute__((vector_size(64)));
+
+/* n vectors, `step` elements apart. */
+KERNEL_INLINE void load(int n, const float *from, int64_t step, lanes *to) {
+#pragma GCC unroll 6
+  for (int i = 0; i < n; i++) memcpy(&to[i], from + i * step, sizeof *to);
+}
+KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
+#pragma GCC unroll 6
+  for (int i = 0; i < n; i++) memcpy(to + i * step, &from[i], sizeof *from);
+}
+
+/* One row or column of a tile: elements `step` apart to elements `to_step` apart. */
+KERNEL_INLINE void factors_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
+  lanes d[4];
+  load(4, from, step, d);
+  const lanes f[4] = {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[3] - d[1]};
+  store(4, f, to, to_step);
+}
+
+KERNEL_INLINE void factors_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
+  const float a2 = A * A, b2 = B * B;
+  lanes d[6];
+  load(6, from, step, d);
+  const lanes even_a = d[4] - b2 * d[2], odd_a = A * d[3] - A * b2 * d[1];
+  const lanes even_b = d[4] - a2 * d[2], odd_b = B * d[3] - B * a2 * d[1];
+  const lanes f[6] = {a2 * b2 * d[0] - (a2 + b2) * d[2] + d[4],
+                      even_a + odd_a,
+                      even_a - odd_a,
+                      even_b + odd_b,
+                      even_b - odd_b,
+                      a2 * b2 * d[1] - (a2 + b2) * d[3] + d[5]};
+  store(6, f, to, to_step);
+}
+
+/* Columns, then rows. */
+KERNEL_INLINE void factors_of_tile(int m, const float *from, int64_t row, float *to, int64_t step) {
+  const int n = m + 2;
+  float half[MOST_N * MOST_N * LANES];
+#pragma GCC unroll 6
+  for (int x = 0; x < n; x++) {
+    if (m == 2)
+      factors_of_4(from + x * LANES, row * LANES, half + x * LANES, n * LANES);
+    else
+      factors_of_6(from + x * LANES, row * LANES, half + x * LANES, n * LANES);
+  }
+#pragma GCC unroll 6
+  for (int y = 0; y < n; y++) {
+    if (m == 2)
+      factors_of_4(half + y * n * LANES, LANES, to + y * n * step, step);
+    else
+      factors_of_6(half + y * n * LANES, LANES, to + y * n * step, step);
+  }
+}
+
+/* ---------------------------------------------------------------- outputs of sums */
+
+KERNEL_INLINE void outputs_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
+  lanes s[4];
+  load(4, from, step, s);
+  const lanes y[2] = {s[0] + s[1] + s[2], s[1] - s[2] + s[3]};
+  store(2, y, to, to_step);
+}
+
+KERNEL_INLINE void outputs_of_6(const float *from, int64_t step, float *to, int64_t to_step) {
+  lanes s[6];
+  load(6, from, step, s);
+  const lanes even_a = s[1] + s[2], odd_a = s[1] - s[2], even_b = s[3] + s[4], odd_b = s[3] - s[4];
+  const lanes y[4] = {s[0] + even_a + even_b, A * odd_a + B * odd_b,
+                      A * A * even_a + B * B * even_b,
+                      A * A * A * odd_a + B * B * B * odd_b + s[5]};
+  store(4, y, to, to_step);
+}
+
+KERNEL_INLINE void outputs_of_tile(int m, const float *from, int64_t step, const float *bias,
+                                   float *to, float *check) {
+  const int n = m + 2;
+  float half[WINOGRAD_LANES * 4 * MOST_N];
+  lanes seen, add;
+  load(1, check, LANES, &seen);
+  load(1, bias, LANES, &add);
+#pragma GCC unroll 6
+  for (int x = 0; x < n; x++) {
+    if (m == 2)
+      outputs_of_4(from + x * step, n * step, half + x * LANES, n * LANES);
+    else
+      outputs_of_6(from + x * step, n * step, half + x * LANES, n * LANES);
+  }
+#pragma GCC unroll 4
+  for (int y = 0; y < m; y++) {
+    lanes made[4];
+    if (m == 2)
+      outputs_of_4(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
+    else
+      outputs_of_6(half + y * n * LANES, LANES, to + y * m * LANES, LANES);
+    load(m, to + y * m * LANES, LANES, made);
+#pragma GCC unroll 4
+    for (int x = 0; x < m; x++) seen += made[x] += add;
+    store(m, made, to + y * m * LANES, LANES);
+  }
+  store(1, &seen, check, LANES);
+}
+
+/* ---------------------------------------------------------------- any processor */
+
+#define TILE_SET TILE_PORTABLE
+#define TILE_ONE product_portable
+#define TILE_RUN multiply_portable
+#if defined(__aarch64__)
+#define TILE_ROWS 4
+#else
+#define TILE_ROWS 2
+#endif
+#define TILE_VECTORS 4
+#define TILE_AHEAD(p) (void)(p)
+enum { PORTABLE_M = TILE_ROWS };
+#include "backend/cpu/kernels/conv/winograd_tiles.h"
+
+static void factors_2(const float *from, int64_t row, float *to, int64_t step) {
+  factors_of_tile(2, from, row, to, step);
+}
+static void factors_4(const float *from, int64_t row, float *to, int64_t step) {
+  factors_of_tile(4, from, row, to, step);
+}
+static void outputs_2(const float *from, int64_t step, const float *bias, float *to, float *check) {
+  outputs_of_tile(2, from, step, bias, to, check);
+}
+static void outputs_4(const float *from, int64_t step, const float *bias, float *to, float *check) {
+  outputs_of_tile(4, from, step, bias, to, check);
+}
+
+#if KERNEL_X86
+/* ---------------------------------------------------------------- AVX2 */
+
+#define TILE_SET TILE_AVX2
+#define TILE_ONE product_avx2
+#define TILE_RUN multiply_avx2
+#define TILE_ROWS 6
+#define TILE_VECTORS 2
+#define TILE_AHEAD(p) ask_for(p, AHEAD)
+enum { AVX2_M = TILE_ROWS };
+#include "backend/cpu/kernels/conv/winograd_tiles.h"
+
+TARGET_AVX2 static void factors_2_avx2(const float *from, int64_t row, float *to, int64_t step) {
+  factors_of_tile(2, from, row, to, step);
+}
+TARGET_AVX2 static void factors_4_avx2(const float *from, int64_t row, float *to, int64_t step) {
+  factors_of_tile(4, from, row, to, step);
+}
+TARGET_AVX2 static void outputs_2_avx2(const float *from, int64_t step, const float *bias,
+                                       float *to, float *check) {
+  outputs_of_tile(2, from, step, bias, to, check);
+}
+TARGET_AVX2 static void outputs_4_avx2(const float *from, int64_t step, const float *bias,
+                                       float *to, float *check) {
+  outputs_of_tile(4, from, step, bias, to, check);
+}
+
+/* ---------------------------------------------------------------- AVX-512 */
+
+#define TILE_SET TILE_AVX512
+#define TILE_ONE product_avx512
+#define TILE_RUN multiply_avx512
+#define TILE_ROWS 12
+#define TILE_VECTORS 2
+#define TILE_AHEAD(p) ask_for(p, AHEAD)
+enum { AVX512_M = TILE_ROWS };
+#include "backend/cpu/kernels/conv/winograd_tiles.h"
+
+TARGET_AVX512 static void factors_2_avx512(const float *from, int64_t row, float *to,
+                                           int64_t step) {
+  factors_of_tile(2, from, row, to, step);
+}
+TARGET_AVX512 static void factors_4_avx512(const float *from, int64_t row, float *to,
+                                           int64_t step) {
+  factors_of_tile(4, from, row, to, step);
+}
+TARGET_AVX512 static void outputs_2_avx512(const float *from, int64_t step, const float *bias,
+                                           float *to, float *check) {
+  outputs_of_tile(2, from, step, bias, to, check);
+}
+TARGET_AVX512 static void outputs_4_avx512(const float *from, int64_t step, const float *bias,
+                                           float *to, float *check) {
+  outputs_of_tile(4, from, step, bias, to, check);
+}
+#endif
+
+winograd_kernel winograd_kernel_for(int m) {
+#if KERNEL_X86
+  if (cpu_has_avx512())
+    return (winograd_kernel){AVX512_M, 2 * LANES, multiply_avx512,
+                             m == 2 ? factors_2_avx512 : factors_4_avx512,
+                             m == 2 ? outputs_2_avx512 : outputs_4_avx512};
+  if (cpu_has_avx2())
+    return (winograd_kernel){AVX2_M, LANES, multiply_avx2, m == 2 ? factors_2_avx2 : factors_4_avx2,
+                             m == 2 ? outputs_2_avx2 : outputs_4_avx2};
+#endif
+  return (winograd_kernel){PORTABLE_M, LANES, multiply_portable, m == 2 ? factors_2 : factors_4,
+                           m == 2 ? outputs_2 : outputs_4};
+}
+
+/* ---------------------------------------------------------------- factors of kernels */
+
+/* Three elements `step` apart: (x^j at each point) / (the product of its differences from the
+ * others); infinity: the last. */
+static void factors_of_3(int m, const double *k, int64_t step, double *to, int64_t to_step) {
+  const double a = A, b = B, at_0 = 1 / (a * a * b * b);
+  const double of_a = 1 / (2 * a * a * (a * a - b * b)), of_b = 1 / (2 * b * b * (b * b - a * a));
+  for (int i = 0; i < LANES; i++) {
+    const double k0 = k[i], k1 = k[step + i], k2 = k[2 * step + i];
+    to[i] = m == 2 ? k0 : k0 * at_0;
+    to[to_step + i] = m == 2 ? (k0 + k2 + k1) / 2 : (k0 + a * a * k2 + a * k1) * of_a;
+    to[2 * to_step + i] = m == 2 ? (k0 + k2 - k1) / 2 : (k0 + a * a * k2 - a * k1) * of_a;
+    to[3 * to_step + i] = m == 2 ? k2 : (k0 + b * b * k2 + b * k1) * of_b;
+    if (m == 2) continue;
+    to[4 * to_step + i] = (k0 + b * b * k2 - b * k1) * of_b;
+    to[5 * to_step + i] = k2;
+  }
+}
+
+void winograd_weight(int m, const double *kernels, float *factors) {
+  enum { SIDE = 3 };
+  const int n = m + 2;
+  double rows[SIDE * MOST_N * LANES], made[MOST_N * LANES];
+  for (int y = 0; y < SIDE; y++)
+    factors_of_3(m, kernels + y * SIDE * LANES, LANES, rows + y * n * LANES, LANES);
+  for (int x = 0; x < n; x++) {
+    factors_of_3(m, rows + x * LANES, n * LANES, made, LANES);
+    for (int y = 0; y < n; y++)
+      for (int i = 0; i < LANES; i++) factors[(y * n + x) * LANES + i] = (float)made[y * LANES + i];
+  }
+}

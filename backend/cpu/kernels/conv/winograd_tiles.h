@@ -1,0 +1,52 @@
+/* Products of winograd_kernels.c, whose sums stay in registers. Included once for each instruction
+ * set, behind
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
+ *   TILE_ONE, TILE_RUN   the names of those that are made: a number of rows; 1 to TILE_ROWS of them
+ *   TILE_VECTORS   so many vectors are a row
+ * Each sum is made in the order of k, whatever the number of rows. */
+
+#include "backend/cpu/kernels/support/tile_vectors.h"
+
+TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int rows) {
+  enum { FLOATS = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+  const float *b = t->b, *block = t->a;
+  for (int64_t k = 0; k < t->k; k += WINOGRAD_LANES, block += t->a_step) {
+    TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
+    const int64_t left = t->k - k;
+    const float *a = block, *end = a + (left < WINOGRAD_LANES ? left : WINOGRAD_LANES);
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * TILE_VECTORS; i++) sums[i] = (TILE_VECTOR){0};
+    for (; a < end; a++, b += FLOATS * TILE_VECTORS) {
+      TILE_VECTOR columns[TILE_VECTORS];
+#pragma GCC unroll 4
+      for (int v = 0; v < TILE_VECTORS; v++) {
+        columns[v] = TILE_LOAD(b + v * FLOATS);
+        TILE_AHEAD(b + v * FLOATS);
+      }
+#pragma GCC unroll 12
+      for (int i = 0; i < rows; i++) {
+        const TILE_VECTOR x = TILE_FILL(a[i * WINOGRAD_LANES]);
+#pragma GCC unroll 4
+        for (int v = 0; v < TILE_VECTORS; v++)
+          sums[i * TILE_VECTORS + v] = TILE_ADD(x, columns[v], sums[i * TILE_VECTORS + v]);
+      }
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * TILE_VECTORS; i++) {
+      TILE_VECTOR sum = sums[i];
+      if (k > 0 || t->adds) sum += TILE_LOAD(t->c + i * FLOATS);
+      memcpy(t->c + i * FLOATS, &sum, sizeof sum);
+    }
+  }
+}
+
+TILE_TARGET __attribute__((aligned(64))) static void TILE_RUN(const winograd_product *t, int rows) {
+#define TILE_CASE(n) TILE_ONE(t, n)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+#undef TILE_ONE
+#undef TILE_RUN
+#undef TILE_ROWS
+#undef TILE_VECTORS
+#undef TILE_AHEAD

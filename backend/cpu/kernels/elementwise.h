@@ -1,9 +1,0 @@
-#ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_H
-#define BACKEND_CPU_KERNELS_ELEMENTWISE_H
-/* Lists of elementwise steps, shared out among threads. */
-#include "backend/cpu/kernels/step_rows.h"
-
-KERNEL(elementwise, elementwise_args);
-KERNEL(short_elementwise, short_elementwise_args);
-
-#endif

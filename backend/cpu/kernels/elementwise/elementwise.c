@@ -1,0 +1,214 @@
+/* Lists of elementwise steps, shared out among threads. */
+#include "backend/cpu/kernels/elementwise/elementwise.h"
+
+#include "backend/cpu/kernels/support/features.h"
+#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/walk.h"
+
+enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a thread */ };
+
+/* ---------------------------------------------------------------- rows times or plus a number */
+
+typedef struct row_numbers {
+  const ktensor *x, *numbers; /* x lies as out does; of numbers there is one for each row */
+  void *out;
+  bool multiplies, out_is_narrow;
+} row_numbers;
+
+KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = multiplies ? x[i] * number : x[i] + number;
+}
+
+typedef void (*combine_row)(bool multiplies, int64_t n, const float *x, float number, float *out);
+static void combine_portable(bool multiplies, int64_t n, const float *x, float number, float *out) {
+  combine(multiplies, n, x, number, out);
+}
+#if KERNEL_X86
+TARGET_AVX2 static void combine_avx2(bool multiplies, int64_t n, const float *x, float number,
+                                     float *out) {
+  combine(multiplies, n, x, number, out);
+}
+TARGET_AVX512 static void combine_avx512(bool multiplies, int64_t n, const float *x, float number,
+                                         float *out) {
+  combine(multiplies, n, x, number, out);
+}
+#endif
+
+static combine_row combine_row_for(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return combine_avx512;
+  if (cpu_has_avx2()) return combine_avx2;
+#endif
+  return combine_portable;
+}
+
+/* Elements [at, at + n) of a row, of which x or out may be narrow. */
+static void combine_some(const row_numbers *t, combine_row run, int64_t at, int64_t n,
+                         float number) {
+  const bool narrow = t->x->type == DTYPE_BF16;
+  float wide[ROW_BLOCK], made[ROW_BLOCK];
+  if (!narrow && !is_narrow(t->out_is_narrow)) {
+    run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
+    return;
+  }
+  if (narrow && is_narrow(t->out_is_narrow)) {
+    narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
+                   (uint16_t *)t->out + at);
+    return;
+  }
+  for (int64_t some; n > 0; at += some, n -= some) {
+    some = n < ROW_BLOCK ? n : ROW_BLOCK;
+    if (narrow) widen_row((const uint16_t *)t->x->data + at, some, wide);
+    run(t->multiplies, some, narrow ? wide : (const float *)t->x->data + at, number,
+        is_narrow(t->out_is_narrow) ? made : (float *)t->out + at);
+    if (is_narrow(t->out_is_narrow)) narrow_row(made, some, (uint16_t *)t->out + at);
+  }
+}
+
+/* Elements [begin, end), which may begin and end within rows. */
+static void combine_rows(void *ctx, int64_t begin, int64_t end) {
+  const row_numbers *t = ctx;
+  const combine_row run = combine_row_for();
+  const int last = t->numbers->rank - 1;
+  const int64_t row = t->numbers->dims[last];
+  int64_t n = row - begin % row;
+  walk w = {.rank = last, .dims = t->numbers->dims};
+  walk_add(&w, t->numbers->strides);
+  walk_seek(&w, begin / row);
+  for (int64_t at = begin; at < end; at += n, n = row, walk_next(&w)) {
+    if (n > end - at) n = end - at;
+    combine_some(t, run, at, n, ((const float *)t->numbers->data)[w.offset[0]]);
+  }
+}
+
+/* Whose dims are merged then. */
+static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
+
+static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *s,
+                      row_numbers *t) {
+  if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || s->arity != 2 ||
+      s->form != KSTEP_MAP || s->type != DTYPE_F32 || s->operand_type != DTYPE_F32 ||
+      (s->kind != FLOAT_STEP_MUL && s->kind != FLOAT_STEP_ADD))
+    return false;
+  const int x = lies_as_out(&inputs[0]) ? 0 : 1;
+  const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL,
+                     is_narrow(head->out_is_narrow)};
+  return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
+         numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
+         (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
+}
+
+/* ---------------------------------------------------------------- any list */
+
+typedef struct task {
+  const step_list *e;
+  kernel_fault *fault;
+  char *slots; /* row buffers of each task */
+  int64_t n_tasks;
+} task;
+
+static void run_tasks(void *ctx, int64_t begin, int64_t end) {
+  const task *t = ctx;
+  const elementwise_head *h = t->e->head;
+  int64_t share = (h->n + t->n_tasks - 1) / t->n_tasks;
+  share = (share + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+  for (int64_t k = begin; k < end; k++) {
+    char *slots = t->slots + (size_t)k * step_slots_bytes(h, ROW_BLOCK);
+    step_slots_fill(t->e, slots);
+    int64_t at = k * share, stop = at + share < h->n ? at + share : h->n;
+    step_rows_run(t->e, t->fault, slots, at, stop - at);
+  }
+}
+
+/* How many additions take as long as a step of floats: 0 is one of them. */
+enum { VECTORS = 8, CALLS = 64 /* of functions of the C library */ };
+static const uint8_t costs[FLOAT_STEP_COUNT] = {
+    [FLOAT_STEP_EXP] = VECTORS,       [FLOAT_STEP_TANH] = VECTORS,   [FLOAT_STEP_ERF] = VECTORS,
+    [FLOAT_STEP_SIGMOID] = VECTORS,   [FLOAT_STEP_SILU] = VECTORS,   [FLOAT_STEP_GELU] = VECTORS,
+    [FLOAT_STEP_GELU_TANH] = VECTORS, [FLOAT_STEP_EXP2] = CALLS,     [FLOAT_STEP_EXPM1] = CALLS,
+    [FLOAT_STEP_LOG] = CALLS,         [FLOAT_STEP_LOG2] = CALLS,     [FLOAT_STEP_LOG10] = CALLS,
+    [FLOAT_STEP_LOG1P] = CALLS,       [FLOAT_STEP_SIN] = CALLS,      [FLOAT_STEP_COS] = CALLS,
+    [FLOAT_STEP_TAN] = CALLS,         [FLOAT_STEP_ASIN] = CALLS,     [FLOAT_STEP_ACOS] = CALLS,
+    [FLOAT_STEP_ATAN] = CALLS,        [FLOAT_STEP_SINH] = CALLS,     [FLOAT_STEP_COSH] = CALLS,
+    [FLOAT_STEP_ASINH] = CALLS,       [FLOAT_STEP_ACOSH] = CALLS,    [FLOAT_STEP_ATANH] = CALLS,
+    [FLOAT_STEP_ERFC] = CALLS,        [FLOAT_STEP_SOFTPLUS] = CALLS, [FLOAT_STEP_ELU] = CALLS,
+    [FLOAT_STEP_MISH] = CALLS,        [FLOAT_STEP_POW] = CALLS,      [FLOAT_STEP_ATAN2] = CALLS,
+    [FLOAT_STEP_HYPOT] = CALLS,       [FLOAT_STEP_LGAMMA] = CALLS,   [FLOAT_STEP_DIGAMMA] = CALLS,
+    [FLOAT_STEP_ERFINV] = CALLS,      [FLOAT_STEP_I0] = CALLS,       [FLOAT_STEP_ZETA] = CALLS};
+
+static int64_t cost_of(const kstep *s) {
+  const bool is_float = s->form == KSTEP_MAP && compute_class_of(s->operand_type) != COMPUTE_I64;
+  return is_float && costs[s->kind] > 0 ? costs[s->kind] : 1;
+}
+
+static int64_t task_count(const kernel_context *ctx, const elementwise_head *h,
+                          const kstep *steps) {
+  int64_t cost = 0;
+  for (int i = 0; i < h->n_steps; i++) cost += cost_of(&steps[i]);
+  const int64_t blocks = (h->n + ROW_BLOCK - 1) / ROW_BLOCK, wanted = h->n / (GRAIN / cost + 1);
+  const int64_t most = blocks < ctx->n_threads ? blocks : ctx->n_threads;
+  return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+static size_t list_scratch(const kernel_context *ctx, const elementwise_head *h,
+                           const kstep *steps) {
+  return h->n == 0 ? 0 : (size_t)task_count(ctx, h, steps) * step_slots_bytes(h, ROW_BLOCK);
+}
+
+static bool run_list(const kernel_context *ctx, const elementwise_head *head, const ktensor *inputs,
+                     const kstep *steps) {
+  row_numbers rows;
+  if (head->n == 0) return true;
+  if (find_rows(head, inputs, steps, &rows)) {
+    ctx->parallel_for(ctx->pool, head->n, GRAIN, combine_rows, &rows);
+    return true;
+  }
+  const step_list e = step_list_of(head, inputs, steps, ROW_BLOCK);
+  task t = {.e = &e, .fault = ctx->fault, .n_tasks = task_count(ctx, head, steps)};
+  t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head, steps));
+  if (!t.slots) return false;
+  ctx->parallel_for(ctx->pool, t.n_tasks, 1, run_tasks, &t);
+  return true;
+}
+
+static bool run_long(const kernel_context *ctx, const void *args) {
+  const elementwise_args *p = args;
+  return run_list(ctx, &p->head, p->inputs, p->steps);
+}
+
+static bool run_short(const kernel_context *ctx, const void *args) {
+  const short_elementwise_args *p = args;
+  return run_list(ctx, &p->head, p->inputs, p->steps);
+}
+
+static size_t long_scratch(const kernel_context *ctx, const void *args) {
+  const elementwise_args *p = args;
+  return list_scratch(ctx, &p->head, p->steps);
+}
+
+static size_t short_scratch(const kernel_context *ctx, const void *args) {
+  const short_elementwise_args *p = args;
+  return list_scratch(ctx, &p->head, p->steps);
+}
+
+const kernel_desc kernel_elementwise = {
+    .name = "elementwise",
+    .run = run_long,
+    .scratch = long_scratch,
+    .args_size = sizeof(elementwise_args),
+    .operands = {OPERAND(elementwise_args, head.out), OPERAND(elementwise_args, inputs[0]),
+                 OPERAND(elementwise_args, inputs[1]), OPERAND(elementwise_args, inputs[2]),
+                 OPERAND(elementwise_args, inputs[3]), OPERAND(elementwise_args, inputs[4]),
+                 OPERAND(elementwise_args, inputs[5]), OPERAND(elementwise_args, inputs[6]),
+                 OPERAND(elementwise_args, inputs[7])}};
+
+const kernel_desc kernel_short_elementwise = {
+    .name = "short_elementwise",
+    .run = run_short,
+    .scratch = short_scratch,
+    .args_size = sizeof(short_elementwise_args),
+    .steps = OPERAND(short_elementwise_args, head),
+    .operands = {
+        OPERAND(short_elementwise_args, head.out), OPERAND(short_elementwise_args, inputs[0]),
+        OPERAND(short_elementwise_args, inputs[1]), OPERAND(short_elementwise_args, inputs[2])}};

@@ -1,0 +1,9 @@
+#ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_ELEMENTWISE_H
+#define BACKEND_CPU_KERNELS_ELEMENTWISE_ELEMENTWISE_H
+/* Lists of elementwise steps, shared out among threads. */
+#include "backend/cpu/kernels/elementwise/step_rows.h"
+
+KERNEL(elementwise, elementwise_args);
+KERNEL(short_elementwise, short_elementwise_args);
+
+#endif

@@ -1,0 +1,93 @@
+#ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_VECTORS_H
+#define BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_VECTORS_H
+/* requantise_args over 16 sums in a register, and what single numbers need. */
+#include <math.h>
+
+#include "backend/cpu/kernels/elementwise/requantise_args.h"
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/features.h"
+#if KERNEL_X86
+#include <immintrin.h>
+#endif
+
+static inline float requantise_number(const requantise_factor *f, int64_t channel) {
+  return f->of_channel ? f->of_channel[channel] : f->number;
+}
+
+/* As the steps clamp, where NaN passes. */
+static inline float larger_float(float low, float x) { return low > x ? low : x; }
+static inline float smaller_float(float high, float x) { return high < x ? high : x; }
+
+#if KERNEL_X86
+#define FORMULA(name) requantise_vectors_##name
+#define FORMULA_TARGET TARGET_AVX512
+#define FORMULA_NUMBER __m512
+#define FORMULA_FILL _mm512_set1_ps
+#define FORMULA_NEAREST nearest_integers
+#define FORMULA_MAX _mm512_max_ps
+#define FORMULA_MIN _mm512_min_ps
+#define FORMULA_HAS(changes) (changes)
+#include "backend/cpu/kernels/elementwise/requantise_formula.h"
+
+typedef requantise_vectors_numbers requantise_vectors;
+
+/* Whether it is as after most convolutions; and the same where the compiler knows that it is. */
+KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *v) {
+  return !v->has_other && !v->has_low && !v->has_high && !v->terms[0].has_zero;
+}
+KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_plain(requantise_vectors v) {
+  v.has_other = v.has_low = v.has_high = v.terms[0].has_zero = false;
+  return v;
+}
+
+/* 16 elements of a term: F32, I32, I8 or U8. */
+KERNEL_INLINE TARGET_AVX512 __m512 requantise_load(dtype t, const void *x) {
+  if (t == DTYPE_F32) return _mm512_loadu_ps(x);
+  if (t == DTYPE_I32) return _mm512_cvtepi32_ps(_mm512_loadu_si512(x));
+  const __m128i bytes = _mm_loadu_si128(x);
+  return _mm512_cvtepi32_ps(t == DTYPE_I8 ? _mm512_cvtepi8_epi32(bytes)
+                                          : _mm512_cvtepu8_epi32(bytes));
+}
+
+/* Those of the elements that bits of `some` stand for. */
+KERNEL_INLINE TARGET_AVX512_VNNI __m512 requantise_load_some(dtype t, const void *x,
+                                                             __mmask16 some) {
+  if (t == DTYPE_F32) return _mm512_maskz_loadu_ps(some, x);
+  if (t == DTYPE_I32) return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(some, x));
+  const __m128i bytes = _mm512_castsi512_si128(_mm512_maskz_loadu_epi8(some, x));
+  return _mm512_cvtepi32_ps(t == DTYPE_I8 ? _mm512_cvtepi8_epi32(bytes)
+                                          : _mm512_cvtepu8_epi32(bytes));
+}
+
+/* Codes of elements of terms[0] and of terms[1], which are of no matter where there are none. */
+KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *v, __m512 first,
+                                                      __m512 other) {
+  return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code(v, first, other)));
+}
+
+/* Whether codes are the bytes that saturation makes of whole numbers. */
+static inline bool requantise_saturates(const requantise_args *p) {
+  return p->type == DTYPE_U8 && p->least == 0 && p->greatest == 255;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+/* The same as 32 bits, of which saturation makes codes: what is below them is left as it is. */
+KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *v, __m512 first,
+                                                     __m512 other) {
+  __m512 x = requantise_vectors_scaled(v, first, other);
+  if (v->has_zero) x = _mm512_add_ps(nearest_integers(x), v->zero);
+  return _mm512_cvt_roundps_epi32(_mm512_min_ps(v->greatest, x),
+                                  _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#pragma GCC diagnostic pop
+
+/* 64 codes of four vectors: packs take 128 bits of each at a time. */
+KERNEL_INLINE TARGET_AVX512 __m512i requantise_pack(const __m512i x[4]) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low = _mm512_packs_epi32(x[0], x[1]), high = _mm512_packs_epi32(x[2], x[3]);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+}
+#endif
+
+#endif

@@ -1,0 +1,125 @@
+/* Four tiles of sums at a time. */
+#include "backend/cpu/kernels/gemm/amx_sums.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/gemm/pairs_vectors.h"
+#include "backend/cpu/kernels/support/avx512.h"
+
+#if KERNEL_X86
+/* Bytes from a row of a tile to the next. */
+KERNEL_INLINE int64_t bytes(int64_t words) { return words * (int64_t)sizeof(uint32_t); }
+
+/* Tiles of the weight come from memory: those of a step some steps on are asked for. */
+KERNEL_INLINE void ask_for_step(const uint32_t *a) {
+  enum { AHEAD = 4, STEP = 2 * AMX_TILE_WORDS, LINE = 16 /* words */ };
+#pragma GCC unroll 32
+  for (int i = 0; i < STEP; i += LINE) __builtin_prefetch(a + AHEAD * STEP + i, 0, 3);
+}
+
+/* rows, columns: in tiles. */
+TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *t, const int rows, const int columns) {
+  const uint32_t *a = t->a, *b = t->b;
+  amx_sees_memory();
+  if (t->adds)
+    amx_load_sums(rows, columns, t->c, bytes(t->c_step));
+  else
+    amx_clear_sums();
+  for (int64_t block = 0; block < t->blocks; block++, b += AMX_WORDS * t->b_step)
+    for (int64_t tap = 0; tap < t->taps; tap++, a += 2 * AMX_TILE_WORDS) {
+      if (t->asks) ask_for_step(a);
+      amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + t->offsets[tap], bytes(t->b_step));
+    }
+  amx_store_sums(rows, columns, t->c, bytes(t->c_step));
+}
+
+TARGET_AMX static void run_tiles(const amx_sums *t, int outputs, int columns) {
+  if (outputs > 16 && columns > 16)
+    add_all(t, 2, 2);
+  else if (outputs > 16)
+    add_all(t, 2, 1);
+  else if (columns > 16)
+    add_all(t, 1, 2);
+  else
+    add_all(t, 1, 1);
+}
+
+/* Words of some columns of two rows, the second of which may be zeros. */
+TARGET_AVX512_BF16 KERNEL_INLINE void join_narrow(const uint16_t *even, const uint16_t *odd,
+                                                  const int columns, uint32_t *to) {
+  if (columns == 16) {
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even)),
+                  high = odd ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd))
+                             : _mm512_setzero_si512();
+    _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    return;
+  }
+  const __m512i second = _mm512_set1_epi32(16 << 16); /* 0, 32, 1, 33, ... */
+  const __m512i order = _mm512_add_epi16(join_order(), second),
+                next = _mm512_add_epi16(order, _mm512_set1_epi16(16));
+  const __m512i low = _mm512_loadu_si512(even),
+                high = odd ? _mm512_loadu_si512(odd) : _mm512_setzero_si512();
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(low, order, high));
+  _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi16(low, next, high));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void join_wide(const float *even, const float *odd,
+                                                const int columns, uint32_t *to) {
+#pragma GCC unroll 2
+  for (int i = 0; i < columns; i += 16) {
+    const __m512 low = _mm512_loadu_ps(even + i),
+                 high = odd ? _mm512_loadu_ps(odd + i) : _mm512_setzero_ps();
+    _mm512_storeu_si512(to + i, join_avx512(low, high, join_order()));
+  }
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_narrow, int64_t step,
+                                           int64_t rows, int64_t words, const int columns,
+                                           uint32_t *to) {
+  const uint16_t *narrow = x;
+  const float *wide = x;
+  int64_t word = 0;
+  for (int64_t row = 0; row < rows; row += 2, word++, to += AMX_COLUMNS) {
+    const int64_t odd = row + 1 < rows ? step : 0;
+    if (is_narrow) {
+      ask_for(narrow, 2 * 32);
+      ask_for(narrow + odd, 2 * 32);
+      join_narrow(narrow, odd ? narrow + odd : NULL, columns, to);
+      narrow += 2 * step;
+    } else {
+      join_wide(wide, odd ? wide + odd : NULL, columns, to);
+      wide += 2 * step;
+    }
+  }
+  memset(to, 0, (size_t)((words - word) * AMX_COLUMNS) * sizeof *to);
+}
+
+TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows,
+                                          int64_t words, int columns, uint32_t *to) {
+  if (is_narrow && columns > 16)
+    pack(x, true, step, rows, words, 32, to);
+  else if (is_narrow)
+    pack(x, true, step, rows, words, 16, to);
+  else if (columns > 16)
+    pack(x, false, step, rows, words, 32, to);
+  else
+    pack(x, false, step, rows, words, 16, to);
+}
+TARGET_AMX void amx_sums_begin(void) { amx_begin(); }
+TARGET_AMX void amx_sums_end(void) { amx_end(); }
+void amx_sums_run(const amx_sums *t, int outputs, int columns) { run_tiles(t, outputs, columns); }
+void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+                    int columns, uint32_t *to) {
+  pack_panel(x, is_narrow, step, rows, words, columns, to);
+}
+#else
+void amx_sums_begin(void) {}
+void amx_sums_end(void) {}
+void amx_sums_run(const amx_sums *t, int outputs, int columns) {
+  (void)t, (void)outputs, (void)columns;
+}
+void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+                    int columns, uint32_t *to) {
+  (void)x, (void)is_narrow, (void)step, (void)rows, (void)words, (void)columns, (void)to;
+}
+#endif

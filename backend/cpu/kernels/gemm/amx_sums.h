@@ -1,0 +1,37 @@
+#ifndef BACKEND_CPU_KERNELS_GEMM_AMX_SUMS_H
+#define BACKEND_CPU_KERNELS_GEMM_AMX_SUMS_H
+/* Sums of products of words of pairs.h by AMX (amx.h): of 16 or 32 outputs by 16 or 32 columns in
+ * four tiles, and what is packed and stored around them. Only where cpu_has_amx(). */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/cpu/kernels/gemm/amx.h"
+
+enum { AMX_OUTPUTS = 32, AMX_COLUMNS = 32, AMX_TILE_WORDS = 16 * 16 };
+
+/* c (outputs, columns) = or += a times b. A step is AMX_WORDS words of k: the steps of a block are
+ * those of the same words of b at other columns. */
+typedef struct amx_sums {
+  int64_t blocks, taps;
+  const uint32_t *a; /* (blocks, taps, 2, 16, 16): tiles of both halves of the outputs */
+  const uint32_t *b; /* word k of a column of tap t: b[k * b_step + offsets[t] + column] */
+  int64_t b_step;
+  const int64_t *offsets; /* (taps) */
+  float *c;               /* c_step apart */
+  int64_t c_step;
+  bool adds; /* else c is written */
+  bool asks; /* for weights that follow in memory */
+} amx_sums;
+
+/* A thread's tiles are in use between both. */
+void amx_sums_begin(void);
+void amx_sums_end(void);
+/* outputs, columns: 16 or 32. */
+void amx_sums_run(const amx_sums *t, int outputs, int columns);
+
+/* A panel (words, AMX_COLUMNS), of which 16 or 32 columns are there, of rows of x that are `step`
+ * apart, of F32 or BF16; zeros beyond the last row. */
+void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+                    int columns, uint32_t *to);
+
+#endif

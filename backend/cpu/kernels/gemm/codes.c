@@ -1,0 +1,337 @@
+/* Panels of codes: made of an encoded constant, multiplied by a few rows, made floats. */
+#include "backend/cpu/kernels/gemm/codes.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/slots.h"
+
+enum {
+  FEW_ROWS = 32,                     /* multiplied by codes as they lie */
+  MULTIPLIES_PER_THREAD = 128 << 10, /* that are worth waking one up */
+  TASKS_PER_THREAD = 4,
+  TASK_SUMS = 4096, /* floats that a task writes */
+  PACK_GRAIN = 16 << 10
+};
+
+static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* ---------------------------------------------------------------- packing */
+
+typedef struct packing {
+  const encoding *e;
+  code_bytes b;
+  int64_t n, k;
+  code_panels of;
+  char *to;
+} packing;
+
+static void store_factor(const code_panels *p, float v, char *to, int64_t i) {
+  uint16_t half = f32_to_f16(v);
+  if (p->wide)
+    memcpy(to + 4 * i, &v, sizeof v);
+  else
+    memcpy(to + 2 * i, &half, sizeof half);
+}
+
+/* Of a part of a block. */
+static void store_factors(const code_panels *p, const code_factors *f, int64_t part, int lane,
+                          char *block) {
+  for (int i = 0; i < p->spans; i++) {
+    int64_t span = part * p->spans + i, number = span / p->period * CODE_PANEL + lane;
+    size_t at = (size_t)(span * CODE_PANEL + lane);
+    if (span % p->period == 0) {
+      store_factor(p, f->d[i], block + p->d_at, number);
+      if (p->has_lows) store_factor(p, f->m[i], block + p->m_at, number);
+    }
+    if (!p->has_subs) continue;
+    block[p->s_at + at] = (char)f->s[i];
+    if (p->has_lows) block[p->l_at + at] = (char)f->l[i];
+  }
+}
+
+/* What a panel has of a code. */
+static inline uint32_t stored_code(int code, int first, float x) {
+  if (code == CODE_E4M3) return f32_to_f8_e4m3(x);
+  if (code == CODE_E5M2) return f32_to_f8_e5m2(x);
+  return (uint32_t)((int)x - first);
+}
+
+/* Words of a column, `bits` of each code. */
+static inline void store_words(int bits, int code, int first, const float *codes, char *to) {
+  const int each = 32 / bits;
+  for (int v = 0; v < bits; v++) {
+    uint32_t word = 0;
+    for (int j = 0; j < each; j++)
+      word |= stored_code(code, first, codes[v * each + j]) << (j * bits);
+    memcpy(to + v * CODE_PANEL * 4, &word, sizeof word);
+  }
+}
+
+static void store_codes(const code_panels *p, const float *codes, int64_t part, int lane,
+                        char *block) {
+  char *to = block + (part * p->bits * CODE_PANEL + lane) * 4;
+  if (p->bits == 4)
+    store_words(4, CODE_INT, p->least, codes, to);
+  else
+    store_words(8, p->code, p->least, codes, to);
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+  const packing *t = ctx;
+  size_t row_bytes = encoding_row_bytes(t->e, t->k);
+  float codes[DECODED_AT_ONCE];
+  for (int64_t i = begin; i < end; i++) {
+    char *panel = t->to + (size_t)i * t->of.bytes;
+    memset(panel, 0, t->of.bytes);
+    for (int lane = 0; lane < least(CODE_PANEL, t->n - i * CODE_PANEL); lane++) {
+      code_bytes row = t->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
+      for (int64_t part = 0; part < t->of.parts; part++) {
+        const code_factors f = encoding_split(t->e, row, t->k, part, codes);
+        int64_t last = least(DECODED_AT_ONCE, t->k - part * DECODED_AT_ONCE);
+        for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)t->of.least;
+        char *block = panel + code_block_at(&t->of, part);
+        store_codes(&t->of, codes, part % t->of.block, lane, block);
+        store_factors(&t->of, &f, part % t->of.block, lane, block);
+      }
+    }
+  }
+}
+
+size_t codes_panels_bytes(const code_panels *p, int64_t n) {
+  return (size_t)ceil_of(n, CODE_PANEL) * p->bytes;
+}
+
+void codes_pack(const kernel_context *ctx, const encoding *e, const void *b, int64_t n, int64_t k,
+                char *to) {
+  packing t = {.e = e, .b = b, .n = n, .k = k, .to = to};
+  if (!code_panels_of(e, k, &t.of)) return;
+  ctx->parallel_for(ctx->pool, ceil_of(n, CODE_PANEL),
+                    PACK_GRAIN / (t.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1, pack_panels, &t);
+}
+
+/* ---------------------------------------------------------------- rows of b */
+
+static float load_factor(const code_panels *p, const char *from, int64_t i) {
+  uint16_t half;
+  float v;
+  if (p->wide) return memcpy(&v, from + 4 * i, sizeof v), v;
+  memcpy(&half, from + 2 * i, sizeof half);
+  return f16_to_f32(half);
+}
+
+/* What store_factors wrote; without lows as base/decode.h has them. */
+static code_factors load_factors(const code_panels *p, int64_t part, int lane, const char *block) {
+  code_factors f;
+  for (int half = 0; half < 2; half++) {
+    const int64_t span = part * p->spans + (p->spans == 2 ? half : 0),
+                  number = span / p->period * CODE_PANEL + lane;
+    const size_t at = (size_t)(span * CODE_PANEL + lane);
+    f.d[half] = load_factor(p, block + p->d_at, number);
+    f.m[half] = p->has_lows ? load_factor(p, block + p->m_at, number) : -0.0F;
+    f.s[half] = p->has_subs ? (signed char)block[p->s_at + at] : 1;
+    f.l[half] = p->has_subs && p->has_lows ? (signed char)block[p->l_at + at] : 1;
+  }
+  return f;
+}
+
+static float load_code(const code_panels *p, uint32_t code) {
+  if (p->code == CODE_E4M3) return f8_e4m3_to_f32((uint8_t)code);
+  if (p->code == CODE_E5M2) return f8_e5m2_to_f32((uint8_t)code);
+  return (float)((int)code + p->least);
+}
+
+void codes_decode(const code_panels *p, const void *panels, int64_t row, int64_t part, float *x) {
+  const char *block =
+      (const char *)panels + (size_t)(row / CODE_PANEL) * p->bytes + code_block_at(p, part);
+  const int lane = (int)(row % CODE_PANEL), each = 32 / p->bits;
+  const int64_t within = part % p->block;
+  const char *words = block + (within * p->bits * CODE_PANEL + lane) * 4;
+  for (int v = 0; v < p->bits; v++) {
+    uint32_t word;
+    memcpy(&word, words + v * CODE_PANEL * 4, sizeof word);
+    for (int j = 0; j < each; j++)
+      x[v * each + j] = load_code(p, word >> (j * p->bits) & ((1U << p->bits) - 1));
+  }
+  const code_factors f = load_factors(p, within, lane, block);
+  encoding_apply(&f, x);
+}
+
+/* ---------------------------------------------------------------- a few rows */
+
+int64_t codes_few_rows(void) { return FEW_ROWS; }
+
+/* Rows of a go in strips of equal heights, each (k, height), zeros beyond k; then the sums of their
+ * spans, strip by strip. */
+typedef struct few {
+  const codes_product *p;
+  codes_kernel kernel;
+  int64_t height; /* rows of a strip; the last may have fewer */
+  int64_t depth;  /* k, rounded up to whole parts */
+  int64_t spans;  /* of a row */
+  int64_t each;   /* panels of a task */
+  int64_t work;   /* threads that it is worth */
+  int64_t batch;
+  float *a, *sums;
+} few;
+
+static int64_t panel_count(const few *f) { return ceil_of(f->p->g->n, CODE_PANEL); }
+static int64_t task_count(const few *f) { return ceil_of(panel_count(f), f->each); }
+static size_t task_scratch(const few *f) {
+  return (size_t)(f->p->g->m * f->each * CODE_PANEL) * sizeof(float);
+}
+static size_t rounded(int64_t floats) { return ((size_t)floats * sizeof(float) + 63) / 64 * 64; }
+static size_t a_bytes(const few *f) { return rounded(f->p->g->m * f->depth); }
+static size_t sums_bytes(const few *f) {
+  return f->p->of.has_lows ? rounded(f->p->g->m * f->spans) : 0;
+}
+
+static few plan_few(const kernel_context *ctx, const codes_product *p) {
+  const kgemm *g = p->g;
+  few f = {.p = p, .kernel = codes_kernel_for()};
+  f.height = ceil_of(g->m, ceil_of(g->m, f.kernel.most_rows));
+  f.depth = p->of.parts * DECODED_AT_ONCE;
+  f.spans = p->of.parts * p->of.spans;
+  f.work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
+  int64_t tasks = f.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
+  f.each = least(panel_count(&f) / tasks, TASK_SUMS / CODE_PANEL / g->m);
+  if (f.each < 1) f.each = 1;
+  return f;
+}
+
+/* Parts [begin, end) of all rows of a. */
+static void pack_rows(void *ctx, int64_t begin, int64_t end) {
+  const few *f = ctx;
+  const kgemm *g = f->p->g;
+  int64_t from = begin * DECODED_AT_ONCE, n = least(end * DECODED_AT_ONCE, g->k) - from;
+  int64_t pad = end * DECODED_AT_ONCE - from - n, spans = f->p->of.spans;
+  for (int64_t row = 0; row < g->m; row += f->height) {
+    int64_t rows = least(f->height, g->m - row);
+    float *to = f->a + row * f->depth + from * rows;
+    g->pack_a(g->user, f->batch, row, rows, from, n, rows, to);
+    memset(to + n * rows, 0, (size_t)(pad * rows) * sizeof *to);
+    float *sums = f->sums + row * f->spans + begin * spans * rows;
+    for (int64_t span = 0; f->p->of.has_lows && span < (end - begin) * spans; span++)
+      for (int64_t r = 0; r < rows; r++) {
+        float sum = 0;
+        for (int64_t k = 0; k < DECODED_AT_ONCE / spans; k++)
+          sum += to[(span * (DECODED_AT_ONCE / spans) + k) * rows + r];
+        sums[span * rows + r] = sum;
+      }
+  }
+}
+
+static void run_task(const void *user, int64_t task, char *scratch) {
+  const few *f = user;
+  const kgemm *g = f->p->g;
+  float *out = (float *)(void *)scratch; /* (m, panels) */
+  int64_t first = task * f->each, panels = least(f->each, panel_count(f) - first);
+  int64_t ldc = panels * CODE_PANEL, column = first * CODE_PANEL;
+  for (int64_t i = 0; i < panels; i++) {
+    const char *panel = (const char *)f->p->panels + (size_t)(first + i) * f->p->of.bytes;
+    for (int64_t row = 0; row < g->m; row += f->height) {
+      const codes_rows c = {.p = &f->p->of,
+                            .panel = panel,
+                            .a = f->a + row * f->depth,
+                            .sums = f->sums + row * f->spans,
+                            .out = out + row * ldc + i * CODE_PANEL,
+                            .ldc = ldc};
+      f->kernel.run(&c, (int)least(f->height, g->m - row));
+    }
+  }
+  for (int64_t row = 0; row < g->m; row++)
+    g->store(g->user, f->batch, row, column, least(ldc, g->n - column), out + row * ldc);
+}
+
+size_t codes_bytes(const kernel_context *ctx, const codes_product *p) {
+  if (p->g->batch * p->g->m * p->g->n == 0) return 0;
+  const few f = plan_few(ctx, p);
+  return a_bytes(&f) + sums_bytes(&f) + slots_bytes(ctx, task_count(&f), f.work, task_scratch(&f));
+}
+
+void codes_run(const kernel_context *ctx, const codes_product *p, char *memory) {
+  if (p->g->batch * p->g->m * p->g->n == 0) return;
+  few f = plan_few(ctx, p);
+  f.a = (float *)(void *)memory;
+  f.sums = (float *)(void *)(memory + a_bytes(&f));
+  char *slots = memory + a_bytes(&f) + sums_bytes(&f);
+  for (f.batch = 0; f.batch < p->g->batch; f.batch++) {
+    ctx->parallel_for(ctx->pool, p->of.parts, PACK_GRAIN / (p->g->m * DECODED_AT_ONCE) + 1,
+                      pack_rows, &f);
+    run_slots_in(ctx, task_count(&f), f.work, task_scratch(&f), run_task, &f, slots);
+  }
+}
+
+/* ---------------------------------------------------------------- columns as floats */
+
+/* n of the k of a part of a block, `lanes` of its columns from `lane` on. */
+static void widen_some(const codes_product *p, const char *block, int part, int64_t lane,
+                       int64_t lanes, int64_t n, float *to, int64_t width) {
+  float x[DECODED_AT_ONCE * CODE_PANEL];
+  codes_kernel_for().widen(&p->of, block, part, x, CODE_PANEL);
+  for (int64_t k = 0; k < n; k++)
+    memcpy(to + k * width, x + k * CODE_PANEL + lane, (size_t)lanes * sizeof *x);
+}
+
+void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                 int64_t width, float *to) {
+  codes_kernel kernel = codes_kernel_for();
+  for (int64_t some; lanes > 0; lanes -= some, lane += some, to += some) {
+    const char *panel = (const char *)p->panels + (size_t)(lane / CODE_PANEL) * p->of.bytes;
+    some = least(lanes, CODE_PANEL - lane % CODE_PANEL);
+    for (int64_t at = 0; at < kn; at += DECODED_AT_ONCE) {
+      int64_t n = least(DECODED_AT_ONCE, kn - at), number = (k + at) / DECODED_AT_ONCE;
+      const char *block = panel + code_block_at(&p->of, number);
+      int part = (int)(number % p->of.block);
+      if (some == CODE_PANEL && n == DECODED_AT_ONCE)
+        kernel.widen(&p->of, block, part, to + at * width, width);
+      else
+        widen_some(p, block, part, lane % CODE_PANEL, some, n, to + at * width, width);
+    }
+  }
+}
+
+/* ---------------------------------------------------------------- columns as strips */
+
+/* `n` k of columns of a panel (n, CODE_PANEL) to a strip. */
+static void copy_columns(const float *from, int64_t n, int64_t height, float *to) {
+  for (int64_t k = 0; k < n; k++, from += CODE_PANEL, to += height) {
+    if (height == 8)
+      memcpy(to, from, 8 * sizeof *to);
+    else if (height == 4)
+      memcpy(to, from, 4 * sizeof *to);
+    else
+      memcpy(to, from, (size_t)height * sizeof *to);
+  }
+}
+
+/* Of columns that are multiples of the height, each panel made floats once. */
+static void widen_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                         int64_t height, float *to) {
+  const codes_kernel kernel = codes_kernel_for();
+  float x[DECODED_AT_ONCE * CODE_PANEL];
+  for (int64_t at = lane, next; at < lane + lanes; at = next) {
+    const char *panel = (const char *)p->panels + (size_t)(at / CODE_PANEL) * p->of.bytes;
+    next = (at / CODE_PANEL + 1) * CODE_PANEL;
+    for (int64_t i = 0; i < kn; i += DECODED_AT_ONCE) {
+      int64_t n = least(DECODED_AT_ONCE, kn - i), part = (k + i) / DECODED_AT_ONCE;
+      kernel.widen(&p->of, panel + code_block_at(&p->of, part), (int)(part % p->of.block), x,
+                   CODE_PANEL);
+      for (int64_t s = at; s < least(next, lane + lanes); s += height)
+        copy_columns(x + s % CODE_PANEL, n, height, to + (s - lane) * kn + i * height);
+    }
+  }
+}
+
+void codes_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                  int64_t height, float *to) {
+  if (lane % height == 0) {
+    widen_strips(p, lane, lanes, k, kn, height, to);
+    return;
+  }
+  for (int64_t at = 0; at < lanes; at += height, to += kn * height) {
+    int64_t some = least(height, lanes - at);
+    if (some < height) memset(to, 0, (size_t)(kn * height) * sizeof *to);
+    codes_widen(p, lane + at, some, k, kn, height, to);
+  }
+}

@@ -1,0 +1,135 @@
+/* Products with panels of codes, and their columns as floats, of codes_kernels.c. Included once for
+ * each instruction set, behind
+ *   TILE_SET   whose vectors they are made of (tile_vectors.h)
+ *   TILE(name)   the names of those that are made, and of these, which are there:
+ *     TILE(constants), TILE(constants_of)(form, panels)   what codes become floats by
+ *     TILE(code)(form, words, j, constants)   code j of each word as a float
+ *   TILE_ROWS   the most rows
+ *   TILE_WORDS, TILE_LOAD_WORDS(from)   a vector of words
+ *   TILE_FACTORS(panels, block, at, subs_at, span, part)   d or m
+ * A vector is a part of a panel's columns: one of one, or of two. */
+
+#include "backend/cpu/kernels/support/tile_vectors.h"
+
+enum { TILE(width) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
+enum { TILE(parts) = CODE_PANEL / TILE(width), TILE(most_rows) = TILE_ROWS };
+
+/* sums (rows) of a span's products. */
+TILE_TARGET KERNEL_INLINE void TILE(sum)(code_form form, int rows, int vectors, const char *words,
+                                         const float *inputs, const TILE(constants) * constants,
+                                         TILE_VECTOR *sums) {
+  const int chains = chains_of(rows), codes = 32 / bits_of(form);
+  TILE_VECTOR sum[TILE_ROWS];
+#pragma GCC unroll 12
+  for (int i = 0; i < rows * chains; i++) sum[i] = TILE_FILL(0);
+  for (int v = 0; v < vectors; v++, words += VECTOR, inputs += codes * rows) {
+    const TILE_WORDS w = TILE_LOAD_WORDS(words);
+    ask_for(words, AHEAD);
+#pragma GCC unroll 8
+    for (int j = 0; j < codes; j++) {
+      const TILE_VECTOR x = TILE(code)(form, w, j, constants);
+#pragma GCC unroll 12
+      for (int r = 0; r < rows; r++) {
+        const int i = r * chains + j % chains;
+        sum[i] = TILE_ADD(TILE_FILL(inputs[j * rows + r]), x, sum[i]);
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) {
+    sums[r] = sum[r * chains];
+#pragma GCC unroll 4
+    for (int c = 1; c < chains; c++) sums[r] += sum[r * chains + c];
+  }
+}
+
+/* total (rows) += a span's products and lows, of a part. */
+TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_form form, int rows, const code_panels *panels,
+                                              const TILE(constants) * constants,
+                                              const block_place *place, int span, int part,
+                                              TILE_VECTOR *total) {
+  const char *words = words_of(panels, place->block, span) + part * (int)sizeof(TILE_VECTOR);
+  const float *inputs = place->a + span * (DECODED_AT_ONCE / panels->spans * rows);
+  TILE_VECTOR sums[TILE_ROWS];
+  TILE(sum)(form, rows, vectors_of(panels), words, inputs, constants, sums);
+  const TILE_VECTOR scale =
+      TILE_FACTORS(panels, place->block, panels->d_at, panels->s_at, span, part);
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) total[r] = TILE_ADD(sums[r], scale, total[r]);
+  if (!panels->has_lows) return;
+  const TILE_VECTOR low =
+      TILE_FACTORS(panels, place->block, panels->m_at, panels->l_at, span, part);
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++)
+    total[r] = TILE_ADD(TILE_FILL(place->sums[span * rows + r]), low, total[r]);
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_form form, int rows, const codes_rows *task) {
+  const code_panels *panels = task->p;
+  const TILE(constants) constants = TILE(constants_of)(form, panels);
+  TILE_VECTOR total[TILE(parts) * TILE_ROWS];
+#pragma GCC unroll 16
+  for (int i = 0; i < TILE(parts) * rows; i++) total[i] = TILE_FILL(0);
+  for (int64_t at = 0; at < panels->parts; at += panels->block) {
+    const block_place place = block_at(task, rows, at);
+    for (int i = 0; i < TILE(parts) * place.spans; i++) {
+      const int span = i / TILE(parts), part = i % TILE(parts);
+      TILE(add_span)(form, rows, panels, &constants, &place, span, part, total + part * rows);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < TILE(parts) * rows; i++)
+    memcpy(task->out + i % rows * task->ldc + i / rows * TILE(width), &total[i], sizeof *total);
+}
+
+TILE_TARGET KERNEL_INLINE void TILE(run_form)(code_form form, int rows, const codes_rows *task){
+#define TILE_CASE(n) TILE(multiply)(form, n, task)
+#include "backend/cpu/kernels/support/tile_rows.h"
+}
+
+TILE_TARGET static void TILE(run)(const codes_rows *task, int rows) {
+  const code_form form = form_of(task->p);
+  if (form == NIBBLES) TILE(run_form)(NIBBLES, rows, task);
+  if (form == BYTES) TILE(run_form)(BYTES, rows, task);
+  if (form == FLOATS) TILE(run_form)(FLOATS, rows, task);
+}
+
+/* part: of a block; first: of the panel's columns. */
+TILE_TARGET KERNEL_INLINE void TILE(widen_form)(code_form form, const code_panels *panels,
+                                                const char *block, int part, int first, float *to,
+                                                int64_t step) {
+  const TILE(constants) constants = TILE(constants_of)(form, panels);
+  for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
+    TILE_VECTOR low = TILE_FILL(-0.0F); /* adding it changes nothing */
+    const TILE_VECTOR scale =
+        TILE_FACTORS(panels, block, panels->d_at, panels->s_at, span, first / TILE(width));
+    if (panels->has_lows)
+      low = TILE_FACTORS(panels, block, panels->m_at, panels->l_at, span, first / TILE(width));
+    const char *words = words_of(panels, block, span) + first * 4;
+    for (int v = 0; v < vectors_of(panels); v++, words += VECTOR) {
+      const TILE_WORDS w = TILE_LOAD_WORDS(words);
+#pragma GCC unroll 8
+      for (int j = 0; j < 32 / bits_of(form); j++, to += step) {
+        const TILE_VECTOR x = TILE_ADD(TILE(code)(form, w, j, &constants), scale, low);
+        memcpy(to, &x, sizeof x);
+      }
+    }
+  }
+}
+
+TILE_TARGET static void TILE(widen)(const code_panels *panels, const char *block, int part,
+                                    float *to, int64_t step) {
+  const code_form form = form_of(panels);
+#pragma GCC unroll 2
+  for (int at = 0; at < CODE_PANEL; at += TILE(width)) {
+    if (form == NIBBLES) TILE(widen_form)(NIBBLES, panels, block, part, at, to + at, step);
+    if (form == BYTES) TILE(widen_form)(BYTES, panels, block, part, at, to + at, step);
+    if (form == FLOATS) TILE(widen_form)(FLOATS, panels, block, part, at, to + at, step);
+  }
+}
+
+#undef TILE
+#undef TILE_ROWS
+#undef TILE_WORDS
+#undef TILE_LOAD_WORDS
+#undef TILE_FACTORS

@@ -1,0 +1,64 @@
+#ifndef BACKEND_CPU_KERNELS_GEMM_MATMUL_H
+#define BACKEND_CPU_KERNELS_GEMM_MATMUL_H
+/* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. b may be
+ * encoded, or narrower floats than F32. */
+#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/elementwise/step_rows.h"
+#include "backend/cpu/kernels/gemm/gemm_cut.h"
+#include "base/encoding.h"
+#include "base/kernel.h"
+
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]. Narrow floats
+ * accumulate in float, F64 in double, integers exactly. */
+typedef struct matmul_args {
+  const void *a, *b, *bias; /* bias may be absent */
+  const void *panels;       /* b by kernel_matmul_pack, where is_packed: b is NULL then */
+  void *out;                /* contiguous */
+  dtype type, b_type;
+  bool is_packed;
+  bool rounds;       /* where panels are of codes, rows of a to 8 bits (base/rounded.h); else a and
+                        b to BF16 (pairs.h), which panels are packed for */
+  encoding encoding; /* of b: unless plain, its n rows of k, the same for all batches */
+  int64_t m, n, k, batches;
+  int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
+  klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
+  double alpha, beta; /* beta is 0 where there is no bias: scratch memory is sized before addresses
+                         are known */
+  gemm_cut cut;
+  bool a_is_narrow, out_is_narrow; /* narrow.h: where matmul_may_narrow */
+  conv_tail tail;                  /* where matmul_takes_tail: what follows the result, */
+  short_elementwise_args steps;    /* or else some steps over it, where it lies */
+} matmul_args;
+KERNEL(matmul, matmul_args);
+
+/* Writes b, which is read alone, to its scratch memory, as products of any number of rows read it.
+ */
+KERNEL(matmul_pack, matmul_args);
+bool matmul_packs(const matmul_args *p);  /* whether it can be */
+bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
+bool matmul_is_cut(const matmul_args *p); /* whether `cut` matters */
+bool matmul_takes_tail(const matmul_args *p);
+/* Whether one that rounds to BF16 reads rows and makes results as such, and is no slower then. */
+bool matmul_may_narrow(const matmul_args *p);
+
+/* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
+ * group left out. */
+typedef struct grouped_matmul_args {
+  ktensor a;          /* (rows, k) */
+  const void *b;      /* (groups, k, n), or encoded: groups * n rows of k */
+  const void *panels; /* codes by kernel_grouped_matmul_pack, where is_packed */
+  ktensor ends;       /* (groups), I32 or I64 */
+  ktensor out;        /* (rows, n), contiguous; 0 behind the last end */
+  dtype b_type;
+  bool is_packed, rounds; /* as matmul_args has them */
+  encoding encoding;
+  int64_t groups, n, k, b_group, b_n, b_k; /* strides */
+} grouped_matmul_args;
+KERNEL(grouped_matmul, grouped_matmul_args);
+
+/* An encoded b, as kernel_matmul_pack does that of a product, each matrix in panels of its own. */
+KERNEL(grouped_matmul_pack, grouped_matmul_args);
+bool grouped_matmul_packs(const grouped_matmul_args *p);
+bool grouped_matmul_rounds(const grouped_matmul_args *p);
+
+#endif

@@ -1,0 +1,203 @@
+/* MatmulInteger: TILES of rows of a, as words of four neighbouring k, by rows of b where they lie
+ * (conv_integer_kernels.h). Where bytes of words have the other sign than a's they are 128 more or
+ * less, which 128 times the sum of b's row makes up for. A task is such tiles by some columns of
+ * out; what follows the sums is computed on those of 16 columns, which are in the first cache. */
+#include "backend/cpu/kernels/gemm/matmul_integer.h"
+
+#include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
+#include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/slots.h"
+
+enum {
+  TILE = INTEGER_TILE,
+  TILES = 2, /* of rows, in a task */
+  COLUMNS = INTEGER_COLUMNS,
+  LEAST_BLOCK = 4 * COLUMNS, /* columns of a task, for which its rows are packed */
+  TASKS = 4                  /* of a thread, at least, so that all end at about the same time */
+};
+static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
+
+typedef struct product {
+  const matmul_integer_args *p;
+  integer_kernel kernel;
+  integer_rows rows;
+  int64_t tiles, blocks, block; /* TILES of rows or fewer; of columns, so many each */
+  int32_t *begin;               /* (n): what sums begin with */
+  unsigned char *rest;          /* (n, step): what steps leave of k */
+} product;
+
+/* 1, -1: bytes of words are 128 more, less than a's. */
+static int shift_of(const product *a) {
+  bool is_signed = a->p->type == DTYPE_I8;
+  return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
+}
+
+/* Stored COLUMNS or fewer at a time. */
+static void multiply_columns(const product *a, out_tile t, const uint32_t *words) {
+  _Alignas(64) int32_t sums[INTEGER_ROWS * TILE];
+  const int64_t first = t.column, last = first + t.columns;
+  for (int64_t n, at = first; at < last; at += n) {
+    n = least(a->kernel.rows, last - at);
+    const weight_rows w = integer_weight(&a->kernel, a->p->b, a->rest, a->p->k, at);
+    a->kernel.multiply((int)n, t.rows, &w, words, a->begin + at, sums + (at - first) * TILE);
+  }
+  for (; t.column < last; t.column += COLUMNS) {
+    t.columns = (int)least(COLUMNS, last - t.column);
+    a->rows.store(a->p, &t,
+                  &(out_sums){.at = sums + (t.column - first) * TILE, .row = 1, .column = TILE});
+  }
+}
+
+/* Columns [first, last) of rows from t.row on, whose words are packed, tile behind tile: rows of b
+ * come from memory once. */
+static void multiply_block(const product *a, out_tile t, int64_t last, const uint32_t *words) {
+  const int64_t row = t.row, end = least(row + TILES * TILE, a->p->m),
+                each = integer_words(&a->kernel, a->p->k) * TILE;
+  if (a->kernel.begin) a->kernel.begin();
+  for (; t.column < last; t.column += t.columns) {
+    t.columns = (int)least(at_least(a->kernel.rows, COLUMNS), last - t.column);
+    for (t.row = row; t.row < end; t.row += TILE) {
+      t.rows = (int)least(TILE, end - t.row);
+      multiply_columns(a, t, words + (t.row - row) / TILE * each);
+    }
+  }
+  if (a->kernel.end) a->kernel.end();
+}
+
+static void run_task(const void *user, int64_t task, char *scratch) {
+  const product *a = user;
+  const matmul_integer_args *p = a->p;
+  uint32_t *words = (uint32_t *)(void *)scratch;
+  const int64_t each = integer_words(&a->kernel, p->k) * TILE, row = task % a->tiles * TILES * TILE,
+                end = least(row + TILES * TILE, p->m), first = task / a->tiles * a->block,
+                last = least(first + a->block, p->n);
+  for (int64_t r = row; r < end; r += TILE)
+    a->rows.pack((const unsigned char *)p->a + r * p->k, p->k, (int)least(TILE, end - r),
+                 shift_of(a) ? 0x80808080 : 0, words + (r - row) / TILE * each);
+  multiply_block(a, (out_tile){.row = row, .column = first}, last, words);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static product make_product(const kernel_context *ctx, const matmul_integer_args *p) {
+  product a = {.p = p, .kernel = choose_integer_kernel(p->k), .rows = choose_integer_rows()};
+  if (p->m == 0 || p->n == 0) return a;
+  a.tiles = ceil_div(p->m, TILES * TILE);
+  const int64_t wanted = ceil_div(TASKS * (int64_t)ctx->n_threads, a.tiles);
+  a.block = round_up(ceil_div(p->n, wanted), COLUMNS);
+  if (a.block < LEAST_BLOCK) a.block = LEAST_BLOCK;
+  a.blocks = ceil_div(p->n, a.block);
+  return a;
+}
+
+/* More than there is, where it overflows. */
+static size_t bytes_of(int64_t n, size_t size) {
+  size_t bytes;
+  return __builtin_mul_overflow((size_t)n, size, &bytes) || bytes > SIZE_MAX / 4 ? SIZE_MAX / 4
+                                                                                 : bytes;
+}
+
+static size_t begin_bytes(const product *a) {
+  return kernel_scratch_size(bytes_of(a->p->n, sizeof(int32_t)));
+}
+static int64_t rest_step(const product *a) { return a->p->k % a->kernel.step ? a->kernel.step : 0; }
+static size_t rest_bytes(const product *a) {
+  return kernel_scratch_size(bytes_of(a->p->n, (size_t)rest_step(a)));
+}
+static size_t task_bytes(const product *a) {
+  return bytes_of(integer_words(&a->kernel, a->p->k),
+                  (size_t)least(TILES, ceil_div(a->p->m, TILE)) * TILE * sizeof(uint32_t));
+}
+static size_t fixed_bytes(const product *a) { return begin_bytes(a) + rest_bytes(a); }
+
+static int64_t work_of(const product *a) {
+  const double work = (double)a->p->m * (double)a->p->n * (double)a->p->k;
+  return (int64_t)(work < 1e18 ? work : 1e18) / MULTIPLIES_PER_TASK;
+}
+
+static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
+  const matmul_integer_args *p = args;
+  if (p->in_tiles) return matmul_integer_tiles_scratch(ctx, p);
+  const product a = make_product(ctx, p);
+  return a.tiles
+             ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
+             : 0;
+}
+
+static void find_begin(void *ctx, int64_t begin, int64_t end) {
+  const product *a = ctx;
+  const matmul_integer_args *p = a->p;
+  const int shift = shift_of(a);
+  for (int64_t n = begin; n < end; n++) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < p->k && shift; k++) sum += p->b[n * p->k + k];
+    a->begin[n] = (int32_t)((p->bias ? (uint32_t)p->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
+    if (rest_step(a)) integer_rest(&a->kernel, p->b + n * p->k, p->k, a->rest + n * a->kernel.step);
+  }
+}
+
+static bool matmul_integer(const kernel_context *ctx, const void *args) {
+  const matmul_integer_args *given = args;
+  if (given->in_tiles) return matmul_integer_run_tiles(ctx, given);
+  product a = make_product(ctx, given);
+  if (!a.tiles) return true;
+  char *memory = ctx->scratch(ctx->pool, matmul_integer_scratch(ctx, args));
+  if (!memory) return false;
+  a.begin = (int32_t *)(void *)memory;
+  a.rest = (unsigned char *)memory + begin_bytes(&a);
+  ctx->parallel_for(ctx->pool, a.p->n,
+                    shift_of(&a) ? BYTES_PER_TASK / (a.p->k + 1) + 1 : BYTES_PER_TASK, find_begin,
+                    &a);
+  run_slots_in(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a), run_task, &a,
+               memory + fixed_bytes(&a));
+  return true;
+}
+
+const kernel_desc kernel_matmul_integer = {
+    .name = "matmul_integer",
+    .run = matmul_integer,
+    .scratch = matmul_integer_scratch,
+    .args_size = sizeof(matmul_integer_args),
+    .steps = OPERAND(matmul_integer_args, steps.head),
+    .operands = {OPERAND(matmul_integer_args, a), OPERAND(matmul_integer_args, b),
+                 OPERAND(matmul_integer_args, tiles), OPERAND(matmul_integer_args, bias),
+                 OPERAND(matmul_integer_args, out),
+                 REQUANTISE_OPERANDS(matmul_integer_args, formula)}};
+
+/* ---------------------------------------------------------------- with other steps */
+
+static size_t sums_bytes(const matmul_integer_steps_args *p) {
+  return bytes_of(p->steps.head.n, sizeof(int32_t));
+}
+
+static size_t matmul_integer_steps_scratch(const kernel_context *ctx, const void *args) {
+  const matmul_integer_steps_args *p = args;
+  return kernel_scratch_size(sums_bytes(p)) + matmul_integer_scratch(ctx, &p->product) +
+         kernel_scratch_size(kernel_elementwise.scratch(ctx, &p->steps));
+}
+
+static bool matmul_integer_steps(const kernel_context *ctx, const void *args) {
+  matmul_integer_steps_args p = *(const matmul_integer_steps_args *)args;
+  if (p.steps.head.n == 0) return true;
+  p.product.out = p.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&p));
+  return p.product.out && matmul_integer(ctx, &p.product) && kernel_elementwise.run(ctx, &p.steps);
+}
+
+const kernel_desc kernel_matmul_integer_steps = {
+    .name = "matmul_integer_steps",
+    .run = matmul_integer_steps,
+    .scratch = matmul_integer_steps_scratch,
+    .args_size = sizeof(matmul_integer_steps_args),
+    .operands = {OPERAND(matmul_integer_steps_args, product.a),
+                 OPERAND(matmul_integer_steps_args, product.b),
+                 OPERAND(matmul_integer_steps_args, product.tiles),
+                 OPERAND(matmul_integer_steps_args, product.bias),
+                 OPERAND(matmul_integer_steps_args, steps.head.out),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[1]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[2]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[3]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[4]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[5]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[6]),
+                 OPERAND(matmul_integer_steps_args, steps.inputs[7])}};

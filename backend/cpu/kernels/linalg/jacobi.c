@@ -1,0 +1,177 @@
+/* Eigenvalues of symmetric matrices and singular values by Jacobi's rotations: sweeps over all
+ * pairs until none is worth a rotation. Quadratic at the end, accurate to the last bits also where
+ * values lie close together or far apart. */
+#include <float.h>
+#include <math.h>
+
+#include "backend/cpu/kernels/linalg/matrix.h"
+
+enum { MOST_SWEEPS = 60 /* ten are many */ };
+
+static double dot(int64_t n, const double *x, const double *y) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+  return sum;
+}
+
+/* Elements `step` apart: (x, y) becomes (c x - s y, s x + c y). */
+static void rotate(int64_t n, double *x, double *y, int64_t step, double c, double s) {
+  for (int64_t i = 0; i < n; i++) {
+    double a = x[i * step], b = y[i * step];
+    x[i * step] = c * a - s * b;
+    y[i * step] = s * a + c * b;
+  }
+}
+
+/* The rotation that makes the off-diagonal element of ((a, g), (g, b)) 0. */
+static void find_rotation(double a, double b, double g, double *c, double *s) {
+  double zeta = (b - a) / (2 * g);
+  double t = copysign(1, zeta) / (fabs(zeta) + hypot(1, zeta));
+  *c = 1 / sqrt(1 + t * t);
+  *s = *c * t;
+}
+
+static void set_identity(double *x, int64_t n) {
+  for (int64_t i = 0; i < n * n; i++) x[i] = i % (n + 1) == 0;
+}
+
+static void fill(double *x, int64_t n, double value) {
+  for (int64_t i = 0; i < n; i++) x[i] = value;
+}
+
+/* Puts the values in order (sign 1: ascending, -1: descending), and with them the rows of two
+ * matrices, each of which may be NULL. */
+static void order_values(int64_t n, double sign, double *values, double *a, int64_t a_size,
+                         double *b, int64_t b_size) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t best = i;
+    for (int64_t j = i + 1; j < n; j++)
+      if (sign * values[j] < sign * values[best]) best = j;
+    double t = values[i];
+    values[i] = values[best];
+    values[best] = t;
+    if (a) exchange_rows(a, a_size, i, best);
+    if (b) exchange_rows(b, b_size, i, best);
+  }
+}
+
+/* ---------------------------------------------------------------- eigenvalues */
+
+/* Whether any pair was rotated. */
+static bool sweep_symmetric(double *x, int64_t n, double least, double *vectors) {
+  bool any = false;
+  for (int64_t p = 0; p < n; p++)
+    for (int64_t q = p + 1; q < n; q++) {
+      double g = x[p * n + q], c, s;
+      if (fabs(g) <= least) continue;
+      find_rotation(x[p * n + p], x[q * n + q], g, &c, &s);
+      rotate(n, x + p * n, x + q * n, 1, c, s);
+      rotate(n, x + p, x + q, n, c, s);
+      x[p * n + q] = x[q * n + p] = 0;
+      if (vectors) rotate(n, vectors + p * n, vectors + q * n, 1, c, s);
+      any = true;
+    }
+  return any;
+}
+
+static double largest(const double *x, int64_t n) {
+  double most = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (fabs(x[i]) > most) most = fabs(x[i]);
+  return most;
+}
+
+static void scale(double *x, int64_t n, double factor) {
+  for (int64_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+/* A power of 2 near 1 / most: multiplying by it and back is exact. */
+static double scale_for(double most) {
+  if (most == 0) return 1;
+  int e;
+  frexp(most, &e);
+  return ldexp(1, e < -1000 ? 1000 : -e);
+}
+
+void matrix_eigh(double *x, int64_t n, double *values, double *vectors) {
+  if (vectors) set_identity(vectors, n);
+  if (!all_finite(x, n * n)) {
+    fill(values, n, NAN);
+    if (vectors) fill(vectors, n * n, NAN);
+    return;
+  }
+  double factor = scale_for(largest(x, n * n));
+  scale(x, n * n, factor);
+  double least = DBL_EPSILON / 64 * sqrt(dot(n * n, x, x)) / (double)(n > 0 ? n : 1);
+  for (int sweep = 0; sweep < MOST_SWEEPS && sweep_symmetric(x, n, least, vectors); sweep++)
+    continue;
+  for (int64_t i = 0; i < n; i++) values[i] = x[i * n + i] / factor;
+  order_values(n, 1, values, vectors, n, NULL, 0);
+}
+
+/* ---------------------------------------------------------------- singular values */
+
+/* Rows of w become orthogonal to each other, by rotations that shorts gathers. */
+static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
+  bool any = false;
+  double least = DBL_EPSILON * sqrt((double)l); /* what rounding makes of a product that is 0 */
+  for (int64_t p = 0; p < k; p++)
+    for (int64_t q = p + 1; q < k; q++) {
+      double *x = w + p * l, *y = w + q * l, c, s;
+      double a = dot(l, x, x), b = dot(l, y, y), g = dot(l, x, y);
+      if (fabs(g) <= least * sqrt(a) * sqrt(b)) continue;
+      find_rotation(a, b, g, &c, &s);
+      rotate(l, x, y, 1, c, s);
+      rotate(k, shorts + p * k, shorts + q * k, 1, c, s);
+      any = true;
+    }
+  return any;
+}
+
+/* The unit vector that is furthest from the span of n orthonormal rows. */
+static int64_t furthest_unit(const double *rows, int64_t n, int64_t l) {
+  int64_t best = 0;
+  double least = INFINITY;
+  for (int64_t i = 0; i < l; i++) {
+    double within = 0;
+    for (int64_t j = 0; j < n; j++) within += rows[j * l + i] * rows[j * l + i];
+    if (within < least) {
+      least = within;
+      best = i;
+    }
+  }
+  return best;
+}
+
+/* Row n of w: of length 1 and orthogonal to the n before it. */
+static void add_orthonormal(double *w, int64_t n, int64_t l) {
+  double *row = w + n * l;
+  int64_t unit = furthest_unit(w, n, l);
+  for (int64_t i = 0; i < l; i++) row[i] = i == unit;
+  for (int again = 0; again < 2; again++)
+    for (int64_t j = 0; j < n; j++) {
+      double part = dot(l, row, w + j * l);
+      for (int64_t i = 0; i < l; i++) row[i] -= part * w[j * l + i];
+    }
+  scale(row, l, 1 / sqrt(dot(l, row, row)));
+}
+
+void matrix_svd(double *w, int64_t k, int64_t l, int64_t rows, double *values, double *shorts) {
+  if (!all_finite(w, k * l)) {
+    fill(values, k, NAN);
+    fill(shorts, k * k, NAN);
+    fill(w, rows * l, NAN);
+    return;
+  }
+  set_identity(shorts, k);
+  double factor = scale_for(largest(w, k * l));
+  scale(w, k * l, factor);
+  for (int sweep = 0; sweep < MOST_SWEEPS && sweep_rows(w, k, l, shorts); sweep++) continue;
+  for (int64_t i = 0; i < k; i++) values[i] = sqrt(dot(l, w + i * l, w + i * l));
+  order_values(k, -1, values, w, l, shorts, k);
+  int64_t rank = 0;
+  while (rank < k && values[rank] > DBL_MIN) rank++;
+  for (int64_t i = 0; i < rank; i++) scale(w + i * l, l, 1 / values[i]);
+  for (int64_t i = rank; i < rows; i++) add_orthonormal(w, i, l);
+  for (int64_t i = 0; i < k; i++) values[i] /= factor;
+}

@@ -1,0 +1,239 @@
+/* The linalg kernels: each matrix of a batch is a task, loaded as doubles into scratch memory,
+ * factored there (matrix.h) and stored, rounded once. */
+#include "backend/cpu/kernels/linalg/linalg.h"
+
+#include "backend/cpu/kernels/linalg/matrix.h"
+#include "backend/cpu/kernels/support/counts.h"
+#include "backend/cpu/kernels/support/rows.h"
+#include "backend/cpu/kernels/support/slots.h"
+
+enum { WORK_PER_THREAD = 1 << 14 /* multiplications */ };
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Matrix i, of n elements. */
+static void load(const ktensor *t, int64_t i, int64_t n, double *to) {
+  if (n > 0) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, to);
+}
+
+static void store(const ktensor *t, int64_t i, int64_t n, const double *from) {
+  if (t->data) store_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, from);
+}
+
+/* Columns of x (rows, n) as rows of matrix i. */
+static void store_transposed(const ktensor *t, int64_t i, int64_t rows, int64_t n,
+                             const double *x) {
+  for (int64_t r = 0; t->data && r < rows; r++)
+    store_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * rows * n + r), rows, n,
+              x + r * n);
+}
+
+static void store_info(const ktensor *t, int64_t i, int32_t info) {
+  if (t->data) ((int32_t *)t->data)[i] = info;
+}
+
+static void mirror(double *x, int64_t n, bool upper) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < i; j++)
+      if (upper)
+        x[i * n + j] = x[j * n + i];
+      else
+        x[j * n + i] = x[i * n + j];
+}
+
+/* ---------------------------------------------------------------- one matrix */
+
+static void run_lu(const linalg_args *p, int64_t i, double *x) {
+  load(&p->x, i, p->m * p->n, x);
+  int32_t *pivots = p->b.data ? (int32_t *)p->b.data + i * least(p->m, p->n) : NULL;
+  store_info(&p->info, i, matrix_lu(x, p->m, p->n, pivots));
+  store(&p->out, i, p->m * p->n, x);
+}
+
+static void run_cholesky(const linalg_args *p, int64_t i, double *x) {
+  int64_t n = p->n;
+  load(&p->x, i, n * n, x);
+  mirror(x, n, p->upper);
+  store_info(&p->info, i, matrix_cholesky(x, n));
+  for (int64_t r = 0; r < n; r++)
+    for (int64_t c = r + 1; c < n; c++) x[r * n + c] = 0;
+  if (p->upper)
+    store_transposed(&p->out, i, n, n, x);
+  else
+    store(&p->out, i, n * n, x);
+}
+
+/* The rows of R, and so the columns of Q. */
+static int64_t qr_size(const linalg_args *p) { return p->out.dims[p->out.rank - 2]; }
+
+static void run_qr(const linalg_args *p, int64_t i, double *x) {
+  int64_t m = p->m, n = p->n, k = least(m, n), j = qr_size(p);
+  double *tau = x + m * n, *work = tau + k, *q = work + most(n, j);
+  load(&p->x, i, m * n, x);
+  matrix_qr(x, m, n, tau, work);
+  if (p->b.data) {
+    matrix_q(x, m, n, tau, q, j, work);
+    store(&p->b, i, m * j, q);
+  }
+  for (int64_t r = 0; r < m; r++)
+    for (int64_t c = 0; c < least(r, n); c++) x[r * n + c] = 0;
+  store(&p->out, i, j * n, x);
+}
+
+static void run_eigh(const linalg_args *p, int64_t i, double *x) {
+  int64_t n = p->n;
+  double *values = x + n * n, *vectors = p->b.data ? values + n : NULL;
+  load(&p->x, i, n * n, x);
+  mirror(x, n, p->upper);
+  matrix_eigh(x, n, values, vectors);
+  store(&p->out, i, n, values);
+  if (vectors) store_transposed(&p->b, i, n, n, vectors);
+}
+
+/* As many orthonormal rows as the outputs take: k, or all that there are room for. */
+static int64_t svd_rows(const linalg_args *p) {
+  const ktensor *t = p->m < p->n ? &p->c : &p->b;
+  if (t->rank == 0) return least(p->m, p->n); /* absent */
+  return t->dims[p->m < p->n ? t->rank - 2 : t->rank - 1];
+}
+
+static void run_svd(const linalg_args *p, int64_t i, double *x) {
+  int64_t m = p->m, n = p->n, k = least(m, n), l = most(m, n), rows = svd_rows(p);
+  bool wide = m < n;
+  double *values = x + rows * l, *shorts = values + k;
+  if (wide)
+    load(&p->x, i, m * n, x);
+  else
+    for (int64_t r = 0; r < n; r++)
+      load_row(COMPUTE_F64, p->x.type, element_at(p->x.data, p->x.type, i * m * n + r), n, m,
+               x + r * l);
+  matrix_svd(x, k, l, rows, values, shorts);
+  store(&p->out, i, k, values);
+  store_transposed(&p->b, i, wide ? k : rows, wide ? k : l, wide ? shorts : x);
+  store(&p->c, i, wide ? rows * l : k * k, wide ? x : shorts);
+}
+
+static void run_exp(const linalg_args *p, int64_t i, double *x) {
+  int64_t size = p->n * p->n;
+  load(&p->x, i, size, x);
+  matrix_exp(x, p->n, x + size);
+  store(&p->out, i, size, x);
+}
+
+/* Doubles that a matrix takes. */
+static size_t working_size(const linalg_args *p) {
+  int64_t m = p->m, n = p->n, k = least(m, n);
+  switch (p->kind) {
+    case KLINALG_QR:
+      return (size_t)(m * n + k + most(n, qr_size(p)) + m * qr_size(p));
+    case KLINALG_EIGH:
+      return (size_t)(2 * n * n + n);
+    case KLINALG_SVD:
+      return (size_t)(svd_rows(p) * most(m, n) + k + k * k);
+    case KLINALG_EXP:
+      return (size_t)(n * n) + matrix_exp_work(n);
+    default:
+      return (size_t)(m * n);
+  }
+}
+
+static void run_matrix(const void *user, int64_t i, char *scratch) {
+  static void (*const runs[])(const linalg_args *, int64_t, double *) = {
+      [KLINALG_LU] = run_lu,     [KLINALG_CHOLESKY] = run_cholesky, [KLINALG_QR] = run_qr,
+      [KLINALG_EIGH] = run_eigh, [KLINALG_SVD] = run_svd,           [KLINALG_EXP] = run_exp};
+  const linalg_args *p = user;
+  runs[p->kind](p, i, (double *)(void *)scratch);
+}
+
+static int64_t work_of(const linalg_args *p) {
+  int64_t each = p->m * p->n * least(p->m, p->n) * (p->kind < KLINALG_EIGH ? 1 : 20);
+  return p->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
+}
+
+/* Scratch memory of no bytes cannot be told from none. */
+static size_t task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
+
+static size_t linalg_scratch(const kernel_context *ctx, const void *args) {
+  const linalg_args *p = args;
+  return slots_bytes(ctx, p->batches, work_of(p), task_bytes(working_size(p)));
+}
+
+static bool linalg(const kernel_context *ctx, const void *args) {
+  const linalg_args *p = args;
+  return run_slots(ctx, p->batches, work_of(p), task_bytes(working_size(p)), run_matrix, p);
+}
+
+const kernel_desc kernel_linalg = {
+    .name = "linalg",
+    .run = linalg,
+    .scratch = linalg_scratch,
+    .args_size = sizeof(linalg_args),
+    .operands = {OPERAND(linalg_args, x), OPERAND(linalg_args, out), OPERAND(linalg_args, b),
+                 OPERAND(linalg_args, c), OPERAND(linalg_args, info)}};
+
+/* ---------------------------------------------------------------- triangular systems */
+
+static void run_triangular(const void *user, int64_t i, char *scratch) {
+  const triangular_solve_args *p = user;
+  double *a = (double *)(void *)scratch, *x = a + p->m * p->m;
+  load(&p->a, i, p->m * p->m, a);
+  load(&p->b, i, p->m * p->n, x);
+  matrix_solve_triangular(a, p->m, p->upper, p->unit, x, p->n);
+  store(&p->out, i, p->m * p->n, x);
+}
+
+static int64_t triangular_work(const triangular_solve_args *p) {
+  return p->batches * (p->m * p->m * p->n / 64 + 1) / (WORK_PER_THREAD / 64);
+}
+
+static size_t triangular_bytes(const triangular_solve_args *p) {
+  return task_bytes((size_t)(p->m * p->m + p->m * p->n));
+}
+
+static size_t triangular_scratch(const kernel_context *ctx, const void *args) {
+  const triangular_solve_args *p = args;
+  return slots_bytes(ctx, p->batches, triangular_work(p), triangular_bytes(p));
+}
+
+static bool triangular_solve(const kernel_context *ctx, const void *args) {
+  const triangular_solve_args *p = args;
+  return run_slots(ctx, p->batches, triangular_work(p), triangular_bytes(p), run_triangular, p);
+}
+
+const kernel_desc kernel_triangular_solve = {
+    .name = "triangular_solve",
+    .run = triangular_solve,
+    .scratch = triangular_scratch,
+    .args_size = sizeof(triangular_solve_args),
+    .operands = {OPERAND(triangular_solve_args, a), OPERAND(triangular_solve_args, b),
+                 OPERAND(triangular_solve_args, out)}};
+
+/* ---------------------------------------------------------------- pivots */
+
+static void exchange_all(const kernel_context *ctx, const pivot_order_args *p, int64_t i) {
+  int64_t *order = (int64_t *)p->out.data + i * p->m;
+  const int32_t *pivots = (const int32_t *)p->pivots.data + i * p->k;
+  for (int64_t r = 0; r < p->m; r++) order[r] = r;
+  for (int64_t r = 0; r < p->k; r++) {
+    int64_t with = pivots[r] - 1;
+    if (with < 0 || with >= p->m) {
+      kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, pivots[r], 1, p->m);
+      continue;
+    }
+    int64_t t = order[r];
+    order[r] = order[with];
+    order[with] = t;
+  }
+}
+
+static bool pivot_order(const kernel_context *ctx, const void *args) {
+  const pivot_order_args *p = args;
+  for (int64_t i = 0; i < p->batches && p->m > 0; i++) exchange_all(ctx, p, i);
+  return true;
+}
+
+const kernel_desc kernel_pivot_order = {
+    .name = "pivot_order",
+    .run = pivot_order,
+    .args_size = sizeof(pivot_order_args),
+    .operands = {OPERAND(pivot_order_args, pivots), OPERAND(pivot_order_args, out)}};

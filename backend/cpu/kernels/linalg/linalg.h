@@ -1,0 +1,43 @@
+#ifndef BACKEND_CPU_KERNELS_LINALG_LINALG_H
+#define BACKEND_CPU_KERNELS_LINALG_LINALG_H
+/* Factors of each matrix of a batch, triangular systems. Floats, computed in double. */
+#include "base/kernel.h"
+
+typedef enum klinalg_kind {
+  KLINALG_LU,
+  KLINALG_CHOLESKY,
+  KLINALG_QR,
+  KLINALG_EIGH,
+  KLINALG_SVD,
+  KLINALG_EXP
+} klinalg_kind;
+
+/* What out, b and c are: see Linalg in serialize/schema.fbs. */
+typedef struct linalg_args {
+  klinalg_kind kind;
+  bool upper;
+  ktensor x;         /* (batches, m, n) in fewer or more dimensions; all operands are contiguous */
+  ktensor out, b, c; /* b, c: may be absent */
+  ktensor info;      /* (batches), I32; may be absent */
+  int64_t batches, m, n;
+} linalg_args;
+KERNEL(linalg, linalg_args);
+
+/* out = a^-1 b. */
+typedef struct triangular_solve_args {
+  ktensor a;      /* (batches, m, m) */
+  ktensor b, out; /* (batches, m, n) */
+  int64_t batches, m, n;
+  bool upper, unit;
+} triangular_solve_args;
+KERNEL(triangular_solve, triangular_solve_args);
+
+/* A pivot that is no row is recorded as a fault and left out. */
+typedef struct pivot_order_args {
+  ktensor pivots; /* (batches, k), I32 */
+  ktensor out;    /* (batches, m), I64 */
+  int64_t batches, k, m;
+} pivot_order_args;
+KERNEL(pivot_order, pivot_order_args);
+
+#endif

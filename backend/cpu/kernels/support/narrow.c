@@ -1,0 +1,347 @@
+/* Rows of BF16 between memory and what computes in floats. By AVX-512 in whole vectors, of which
+ * the last one overlaps the one before: masked stores of elements of 16 bits are slow (Zen 4 and
+ * 5). Only rows shorter than a vector have masks. */
+#include "backend/cpu/kernels/support/narrow.h"
+
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/counts.h"
+
+bool narrow_pays(void) { return cpu_has_avx512_bf16(); }
+
+#if KERNEL_X86
+enum { LANES = 16 };
+
+/* Where the vector that covers element i of n begins. */
+KERNEL_INLINE int64_t vector_at(int64_t i, int64_t n) { return least(i, n - LANES); }
+KERNEL_INLINE __mmask16 first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
+
+TARGET_AVX512_BF16 KERNEL_INLINE __m512 widened(const uint16_t *x) {
+  return load_avx512(DTYPE_BF16, x, 0);
+}
+TARGET_AVX512_BF16 KERNEL_INLINE void store_narrow(uint16_t *to, __m512 x) {
+  _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void narrow_one(const float *from, int64_t n, uint16_t *to) {
+  if (n < LANES) {
+    const __m512 x = _mm512_maskz_loadu_ps(first_of(n), from);
+    _mm256_mask_storeu_epi16(to, first_of(n), (__m256i)_mm512_cvtneps_pbh(x));
+    return;
+  }
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t at = vector_at(i, n);
+    store_narrow(to + at, _mm512_loadu_ps(from + at));
+  }
+}
+
+TARGET_AVX512_BF16 static void narrow_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to,
+                                           int64_t step) {
+  for (int64_t i = 0; i < rows; i++) narrow_one(from + i * n, n, to + i * step);
+}
+
+TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float *to) {
+  if (n < LANES) {
+    _mm512_mask_storeu_ps(to, first_of(n), load_narrow_avx512(first_of(n), from));
+    return;
+  }
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t at = vector_at(i, n);
+    _mm512_storeu_ps(to + at, widened(from + at));
+  }
+}
+
+/* Words of `even`, which has some where that is not all. */
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i joined(const uint16_t *even, const uint16_t *odd,
+                                                __mmask16 some) {
+  const __m512i low = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)even)
+                                                           : _mm256_maskz_loadu_epi16(some, even));
+  if (!odd) return low;
+  const __m512i high = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)odd)
+                                                            : _mm256_maskz_loadu_epi16(some, odd));
+  return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void join_row(const uint16_t *even, const uint16_t *odd, int64_t n,
+                                               uint32_t *to) {
+  if (n < LANES) {
+    _mm512_mask_storeu_epi32(to, first_of(n), joined(even, odd, first_of(n)));
+    return;
+  }
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t at = vector_at(i, n);
+    _mm512_storeu_si512(to + at, joined(even + at, odd ? odd + at : NULL, 0xffff));
+  }
+}
+
+TARGET_AVX512_BF16 static void join_bf16(const uint16_t *even, const uint16_t *odd, int64_t n,
+                                         uint32_t *to) {
+  join_row(even, odd, n, to);
+}
+
+TARGET_AVX512_BF16 static void join_panels_bf16(const uint16_t *x, int64_t step, int64_t rows,
+                                                int64_t n, int64_t width, uint32_t *to) {
+  const int64_t words = (rows + 1) / 2;
+  for (int64_t i = 0; i < words; i++, x += 2 * step)
+    for (int64_t column = 0; column < n; column += width)
+      join_row(x + column, 2 * i + 1 < rows ? x + step + column : NULL, least(width, n - column),
+               to + column * words + i * width);
+}
+
+/* Halves of words: elements 0, 2, ... of which 2 n - 1 are there. */
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i low_halves(const uint16_t *x, int64_t n) {
+  const __mmask32 there = bits_between(0, 2 * n - 1);
+  const __m512i words = _mm512_maskz_loadu_epi16(there, x);
+  return _mm512_and_si512(words, _mm512_set1_epi32(0xffff));
+}
+
+TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint16_t *odd,
+                                                int64_t n, uint32_t *to) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t some = least(LANES, n - i);
+    __m512i word = low_halves(even + 2 * i, some);
+    if (odd) word = _mm512_or_si512(word, _mm512_slli_epi32(low_halves(odd + 2 * i, some), 16));
+    _mm512_mask_storeu_epi32(to + i, first_of(some), word);
+  }
+}
+
+TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
+  __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __m512 some = n - i < LANES ? load_narrow_avx512(first_of(n - i), x + i) : widened(x + i);
+    low += _mm512_cvtps_pd(_mm512_castps512_ps256(some));
+    high += _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(some), 1)));
+  }
+  return _mm512_reduce_add_pd(low + high);
+}
+
+TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float shift,
+                                            double sums[2]) {
+  const __m512 by = _mm512_set1_ps(shift);
+  __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, squares[2] = {sum[0], sum[0]};
+  int64_t i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES)
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+      const __m512 some = widened(x + i + k * LANES) - by;
+      sum[k] += some;
+      squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
+    }
+  for (; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    const __m512 some = _mm512_maskz_sub_ps(there, load_narrow_avx512(there, x + i), by);
+    sum[0] += some;
+    squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
+  }
+  sums[0] += (double)_mm512_reduce_add_ps(sum[0] + sum[1]);
+  sums[1] += (double)_mm512_reduce_add_ps(squares[0] + squares[1]);
+}
+
+TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float scale, float shift,
+                                          float *to) {
+  const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
+  for (int64_t i = 0; i < n; i += LANES) {
+    const __mmask16 there = first_of(least(LANES, n - i));
+    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_narrow_avx512(there, x + i), a, b));
+  }
+}
+
+TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, int64_t n,
+                                            float number, uint16_t *to) {
+  const __m512 by = _mm512_set1_ps(number);
+  if (n < LANES) {
+    const __m512 some = load_narrow_avx512(first_of(n), x);
+    _mm256_mask_storeu_epi16(to, first_of(n),
+                             (__m256i)_mm512_cvtneps_pbh(multiplies ? some * by : some + by));
+    return;
+  }
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t at = vector_at(i, n);
+    const __m512 some = widened(x + at);
+    store_narrow(to + at, multiplies ? some * by : some + by);
+  }
+}
+
+enum { HALVES = 32 };
+KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, least(HALVES, n)); }
+
+/* Of negative numbers all other bits are turned: the same both ways. */
+TARGET_AVX512_BF16 KERNEL_INLINE __m512i turned(__m512i x) {
+  return _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
+}
+
+TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, int16_t *y) {
+  const __m512i bits = _mm512_set1_epi16(0x7fff), infinite = _mm512_set1_epi16(0x7f80);
+  for (int64_t i = 0; i < n; i += HALVES) {
+    const __mmask32 there = first_halves(n - i);
+    const __m512i some = _mm512_maskz_loadu_epi16(there, x + i);
+    const __mmask32 none = _mm512_cmpgt_epi16_mask(_mm512_and_si512(some, bits), infinite);
+    const __m512i order = _mm512_mask_mov_epi16(turned(some), none, bits);
+    _mm512_mask_storeu_epi16(y + i, there,
+                             _mm512_max_epi16(order, _mm512_maskz_loadu_epi16(there, y + i)));
+  }
+}
+
+TARGET_AVX512_BF16 static void larger_halves_bf16(const int16_t *x, int64_t n, int16_t *y) {
+  for (int64_t i = 0; i < n; i += LANES) {
+    const int64_t some = least(LANES, n - i);
+    const __m512i words = _mm512_maskz_loadu_epi16(bits_between(0, 2 * some - 1), x + 2 * i);
+    const __mmask16 there = first_of(some);
+    const __m256i old = _mm256_maskz_loadu_epi16(there, y + i);
+    _mm256_mask_storeu_epi16(y + i, there, _mm256_max_epi16(_mm512_cvtepi32_epi16(words), old));
+  }
+}
+
+TARGET_AVX512_BF16 static void ordered_bf16(const int16_t *x, int64_t n, uint16_t *to) {
+  for (int64_t i = 0; i < n; i += HALVES) {
+    const __mmask32 there = first_halves(n - i);
+    _mm512_mask_storeu_epi16(to + i, there, turned(_mm512_maskz_loadu_epi16(there, x + i)));
+  }
+}
+#endif
+
+/* ---------------------------------------------------------------- any processor */
+
+static void join_portable(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
+                          uint32_t *to) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
+}
+
+void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    narrow_bf16(from, rows, n, to, step);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < rows; i++)
+    store_row(COMPUTE_F32, DTYPE_BF16, to + i * step, 1, n, from + i * n);
+}
+
+void narrow_row(const float *from, int64_t n, uint16_t *to) { narrow_rows(from, 1, n, to, n); }
+
+void widen_row(const uint16_t *from, int64_t n, float *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    widen_bf16(from, n, to);
+    return;
+  }
+#endif
+  load_row(COMPUTE_F32, DTYPE_BF16, from, 1, n, to);
+}
+
+void narrow_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    join_bf16(even, odd, n, to);
+    return;
+  }
+#endif
+  join_portable(even, odd, 1, n, to);
+}
+
+void narrow_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    join_halves_bf16(even, odd, n, to);
+    return;
+  }
+#endif
+  join_portable(even, odd, 2, n, to);
+}
+
+void narrow_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+                        uint32_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    join_panels_bf16(x, step, rows, n, width, to);
+    return;
+  }
+#endif
+  const int64_t words = (rows + 1) / 2;
+  for (int64_t i = 0; i < words; i++, x += 2 * step)
+    for (int64_t column = 0; column < n; column += width)
+      join_portable(x + column, 2 * i + 1 < rows ? x + step + column : NULL, 1,
+                    least(width, n - column), to + column * words + i * width);
+}
+
+double narrow_sum(const uint16_t *x, int64_t n) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) return sum_bf16(x, n);
+#endif
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += (double)bf16_to_f32(x[i]);
+  return sum;
+}
+
+void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
+  enum { MOMENTS = 1024 };
+#if KERNEL_X86
+  for (int64_t i = 0; cpu_has_avx512_bf16() && i < n; i += MOMENTS)
+    moments_bf16(x + i, least(MOMENTS, n - i), shift, sums);
+  if (cpu_has_avx512_bf16()) return;
+#endif
+  for (int64_t i = 0; i < n; i++) {
+    const double some = (double)bf16_to_f32(x[i]) - (double)shift;
+    sums[0] += some;
+    sums[1] += some * some;
+  }
+}
+
+void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    shift_bf16(x, n, scale, shift, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) to[i] = bf16_to_f32(x[i]) * scale + shift;
+}
+
+void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    combine_bf16(multiplies, x, n, number, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) {
+    const float some = bf16_to_f32(x[i]);
+    to[i] = f32_to_bf16(multiplies ? some * number : some + number);
+  }
+}
+
+static int16_t order_of(uint16_t x) {
+  if ((x & 0x7fff) > 0x7f80) return 0x7fff;
+  return (int16_t)(x & 0x8000 ? x ^ 0x7fff : x);
+}
+
+void narrow_larger(const uint16_t *x, int64_t n, int16_t *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    larger_bf16(x, n, y);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) y[i] = order_of(x[i]) > y[i] ? order_of(x[i]) : y[i];
+}
+
+void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    larger_halves_bf16(x, n, y);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) y[i] = x[2 * i] > y[i] ? x[2 * i] : y[i];
+}
+
+void narrow_ordered(const int16_t *x, int64_t n, uint16_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    ordered_bf16(x, n, to);
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < n; i++) to[i] = (uint16_t)(x[i] < 0 ? x[i] ^ 0x7fff : x[i]);
+}

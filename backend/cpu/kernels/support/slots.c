@@ -1,0 +1,73 @@
+/* Tasks with per-thread scratch: one slot per thread, which takes tasks of its range until none is
+ * left anywhere. */
+#include "backend/cpu/kernels/support/slots.h"
+
+#include "backend/cpu/kernels/support/counts.h"
+#include "base/ranges.h"
+
+/* Further slots share these, as a compiled program may have a small stack. */
+enum { MOST_RANGES = KERNEL_ALONE ? 1 : 16 };
+
+typedef struct slot_loop {
+  work_range ranges[MOST_RANGES];
+  slot_task run;
+  const void *user;
+  int64_t n_tasks, n_ranges;
+  int64_t items, each; /* of the ranges; tasks of an item: 1 where they can be counted so */
+  char *scratch;
+  size_t scratch_size;
+} slot_loop;
+
+static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
+  slot_loop *l = ctx;
+  for (int64_t slot = begin; slot < end; slot++) {
+    char *scratch = l->scratch + (size_t)slot * l->scratch_size;
+    const int64_t own = slot % l->n_ranges;
+    for (int64_t at = own, item; ranges_take(l->ranges, l->items, l->n_ranges, own, &at, &item);) {
+      const int64_t stop = least(l->n_tasks, (item + 1) * l->each);
+      for (int64_t task = item * l->each; task < stop; task++) l->run(l->user, task, scratch);
+    }
+  }
+}
+
+static int64_t count_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work) {
+  int64_t n = ctx->n_threads;
+  if (n > n_tasks) n = n_tasks;
+  if (n > work) n = work;
+  return n < 1 ? 1 : n;
+}
+
+size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size) {
+  size_t bytes;
+  if (n_tasks <= 0) return 0;
+  if (__builtin_mul_overflow((size_t)count_slots(ctx, n_tasks, work),
+                             kernel_scratch_size(scratch_size), &bytes))
+    return SIZE_MAX / 2; /* more than there is */
+  return bytes;
+}
+
+void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+                  slot_task run, const void *user, char *scratch) {
+  if (n_tasks <= 0) return;
+  const int64_t n = count_slots(ctx, n_tasks, work);
+  slot_loop l;
+  l.run = run;
+  l.user = user;
+  l.n_tasks = n_tasks;
+  l.n_ranges = least(n, MOST_RANGES);
+  l.each = n_tasks / RANGE_ITEMS + 1;
+  l.items = ceil_div(n_tasks, l.each);
+  l.scratch = scratch;
+  l.scratch_size = kernel_scratch_size(scratch_size);
+  for (int64_t i = 0; i < l.n_ranges; i++) l.ranges[i].taken = 0;
+  ctx->parallel_for(ctx->pool, n, 1, run_slot_range, &l);
+}
+
+bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+               slot_task run, const void *user) {
+  size_t bytes = slots_bytes(ctx, n_tasks, work, scratch_size);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  run_slots_in(ctx, n_tasks, work, scratch_size, run, user, scratch);
+  return true;
+}

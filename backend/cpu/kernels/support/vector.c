@@ -1,0 +1,293 @@
+/* Inner loops over contiguous floats: 16-byte vectors anywhere, 32-byte ones with AVX2 and FMA,
+ * 64-byte ones with AVX-512. */
+#include "backend/cpu/kernels/support/vector.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/elementwise/steps.h"
+#include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/vec4.h"
+
+static float dot_portable(int64_t n, const float *a, const float *b) {
+  vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    s0 = vec4_add_product(s0, vec4_load(a + i), vec4_load(b + i));
+    s1 = vec4_add_product(s1, vec4_load(a + i + 4), vec4_load(b + i + 4));
+    s2 = vec4_add_product(s2, vec4_load(a + i + 8), vec4_load(b + i + 8));
+    s3 = vec4_add_product(s3, vec4_load(a + i + 12), vec4_load(b + i + 12));
+  }
+  vec4 s = (s0 + s1) + (s2 + s3);
+  float sum = (s[0] + s[1]) + (s[2] + s[3]);
+  for (; i < n; i++) sum += a[i] * b[i];
+  return sum;
+}
+
+static void sums_portable(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+  for (int64_t i = 0; i < n; i++) y[i] = 0;
+  for (; rows > 0; rows--, r++)
+    for (int64_t i = r->first; i < r->stop; i++) y[i] += r->weight * r->x[(i - r->first) * step];
+}
+
+static void axpy_portable(int64_t n, float s, const float *restrict x, float *restrict y) {
+  for (int64_t i = 0; i < n; i++) y[i] += s * x[i];
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static float dot_avx2(int64_t n, const float *a, const float *b) {
+  __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    s0 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), s0);
+    s1 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8), _mm256_loadu_ps(b + i + 8), s1);
+    s2 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 16), _mm256_loadu_ps(b + i + 16), s2);
+    s3 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 24), _mm256_loadu_ps(b + i + 24), s3);
+  }
+  for (; i + 8 <= n; i += 8)
+    s0 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), s0);
+  float lane[8], sum = 0;
+  _mm256_storeu_ps(lane, _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3)));
+  for (; i < n; i++) sum += a[i] * b[i];
+  for (int k = 0; k < 8; k++) sum += lane[k];
+  return sum;
+}
+
+TARGET_AVX2 static void axpy_avx2(int64_t n, float s, const float *x, float *y) {
+  __m256 v = _mm256_set1_ps(s);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(y + i, _mm256_fmadd_ps(v, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
+  for (; i < n; i++) y[i] = __builtin_fmaf(s, x[i], y[i]);
+}
+
+/* Every second of 16 floats, of which the last is not looked at. */
+TARGET_AVX2 KERNEL_INLINE __m256 even_avx2(const float *x) {
+  const __m256 halves = _mm256_shuffle_ps(_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), 0x88);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xD8));
+}
+
+/* Cells [from, to), which not all rows need have. */
+TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *r,
+                                     int64_t step, float *y) {
+  for (int64_t i = from; i < to; i++) {
+    float sum = 0;
+    for (int t = 0; t < rows; t++)
+      if (i >= r[t].first && i < r[t].stop)
+        sum = __builtin_fmaf(r[t].weight, r[t].x[(i - r[t].first) * step], sum);
+    y[i] = sum;
+  }
+}
+
+/* A vector of every second element reads one more than it needs: not the last. */
+TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *r, int64_t step,
+                                  float *y) {
+  int64_t first = 0, stop = n;
+  for (int t = 0; t < rows; t++) {
+    if (r[t].first > first) first = r[t].first;
+    if (r[t].stop < stop) stop = r[t].stop;
+  }
+  if (first > stop || step > 2) first = stop = n;
+  sums_of_some(0, first, rows, r, step, y);
+  for (; first + 8 + step - 1 <= stop; first += 8) {
+    __m256 sum = _mm256_setzero_ps();
+    for (int t = 0; t < rows; t++) {
+      const float *from = r[t].x + (first - r[t].first) * step;
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(r[t].weight),
+                            step == 1 ? _mm256_loadu_ps(from) : even_avx2(from), sum);
+    }
+    _mm256_storeu_ps(y + first, sum);
+  }
+  sums_of_some(first, n, rows, r, step, y);
+}
+
+/* Elements of a row that 16 cells from `cell` on take, and which of the cells do. */
+TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *r, int64_t cell, int64_t step,
+                                                __mmask16 *has) {
+  const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  int64_t from = r->first > cell ? r->first - cell : 0,
+          to = r->stop < cell + 16 ? r->stop - cell : 16;
+  *has = from < to ? (__mmask16)bits_between(from, to) : 0;
+  if (!*has) return _mm512_setzero_ps();
+  /* where cell 0 would be: what is not there is masked */
+  const float *x = (const float *)((uintptr_t)r->x + (uintptr_t)((cell - r->first) * step) * 4);
+  if (step == 1) return _mm512_maskz_loadu_ps(*has, x);
+  if (step == 2) {
+    const uint32_t read = bits_between(2 * from, 2 * to - 1);
+    return _mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16)read, x),
+                                  _mm512_slli_epi32(each, 1),
+                                  _mm512_maskz_loadu_ps((__mmask16)(read >> 16), x + 16));
+  }
+  float some[16] = {0};
+  for (int64_t i = from; i < to; i++) some[i] = r->x[(cell + i - r->first) * step];
+  return _mm512_loadu_ps(some);
+}
+
+TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *r, int64_t step,
+                                      float *y) {
+  for (int64_t i = 0; i < n; i += 16) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int t = 0; t < rows; t++) {
+      __mmask16 has;
+      const __m512 x = cells_avx512(&r[t], i, step, &has);
+      sum = _mm512_mask3_fmadd_ps(_mm512_set1_ps(r[t].weight), x, sum, has);
+    }
+    _mm512_mask_storeu_ps(y + i, (__mmask16)bits_between(0, n - i < 16 ? n - i : 16), sum);
+  }
+}
+
+#endif
+
+float dot_f32(int64_t n, const float *a, const float *b) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) return dot_avx2(n, a, b);
+#endif
+  return dot_portable(n, a, b);
+}
+
+void axpy_f32(int64_t n, float s, const float *x, float *y) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) {
+    axpy_avx2(n, s, x, y);
+    return;
+  }
+#endif
+  axpy_portable(n, s, x, y);
+}
+
+/* ---------------------------------------------------------------- softmax */
+
+enum { LANES = 16 }; /* side by side, so that loops over them become vectors */
+
+/* The larger; NaN where one of them is. */
+KERNEL_INLINE float larger_or_nan(float a, float b) { return b > a || b != b ? b : a; }
+
+static float largest_portable(int64_t n, const float *x) {
+  float largest = -INFINITY;
+  for (int64_t i = 0; i < n; i++) largest = larger_or_nan(largest, x[i]);
+  return largest;
+}
+
+KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, float *y) {
+  double lane[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      y[i + l] = step_exp_f32(x[i + l] - less);
+      lane[l] += (double)y[i + l];
+    }
+  for (; i < n; i++) lane[0] += (double)(y[i] = step_exp_f32(x[i] - less));
+  for (int l = 1; l < LANES; l++) lane[0] += lane[l];
+  return lane[0];
+}
+
+#if KERNEL_X86
+/* What is no number is looked for apart: a maximum instruction passes over it. */
+TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) {
+  __m256 least = _mm256_set1_ps(-INFINITY), largest[] = {least, least};
+  __m256 nan[] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+  float lane[8], found = -INFINITY;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int v = 0; v < 2; v++) {
+      __m256 some = _mm256_loadu_ps(x + i + 8 * v);
+      largest[v] = _mm256_max_ps(some, largest[v]);
+      nan[v] = _mm256_or_ps(nan[v], _mm256_cmp_ps(some, some, _CMP_UNORD_Q));
+    }
+  if (_mm256_movemask_ps(_mm256_or_ps(nan[0], nan[1]))) return NAN;
+  _mm256_storeu_ps(lane, _mm256_max_ps(largest[0], largest[1]));
+  for (int l = 0; l < 8; l++) found = larger_or_nan(found, lane[l]);
+  for (; i < n; i++) found = larger_or_nan(found, x[i]);
+  return found;
+}
+TARGET_AVX2 static double exponentials_avx2(int64_t n, float less, const float *x, float *y) {
+  return exponentials_of(n, less, x, y);
+}
+TARGET_AVX512 static double exponentials_avx512(int64_t n, float less, const float *x, float *y) {
+  return exponentials_of(n, less, x, y);
+}
+#endif
+
+float largest_f32(int64_t n, const float *x) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) return largest_avx2(n, x);
+#endif
+  return largest_portable(n, x);
+}
+
+double exponentials_f32(int64_t n, float less, const float *x, float *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return exponentials_avx512(n, less, x, y);
+  if (cpu_has_avx2()) return exponentials_avx2(n, less, x, y);
+#endif
+  return exponentials_of(n, less, x, y);
+}
+
+/* ---------------------------------------------------------------- recurrences */
+
+KERNEL_INLINE float sum_of_lanes(const float *lane) {
+  float some[LANES / 2];
+  for (int l = 0; l < LANES / 2; l++) some[l] = lane[l] + lane[l + LANES / 2];
+  for (int half = LANES / 4; half > 0; half /= 2)
+    for (int l = 0; l < half; l++) some[l] += some[l + half];
+  return some[0];
+}
+
+/* One token; decay: (n) with `each`, else one. */
+KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, float x,
+                            const float *restrict b, const float *restrict c, float *restrict h) {
+  float lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      h[i + l] = decay[each ? i + l : 0] * h[i + l] + x * b[i + l];
+      lane[l] += h[i + l] * c[i + l];
+    }
+  if (i > 0) sum = sum_of_lanes(lane);
+  for (; i < n; i++) {
+    h[i] = decay[each ? i : 0] * h[i] + x * b[i];
+    sum += h[i] * c[i];
+  }
+  return sum;
+}
+
+KERNEL_INLINE void scan_of(const scanned_row *r, bool each) {
+  for (int64_t t = 0; t < r->n_tokens; t++)
+    r->out[t * r->out_step] +=
+        advance(r->n, r->decay + t * (each ? r->n : 1), each, r->x[t * r->x_step],
+                r->b + t * r->b_step, r->c + t * r->c_step, r->h);
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static void scan_avx2(const scanned_row *r) {
+  if (r->each) {
+    scan_of(r, true);
+  } else {
+    scan_of(r, false);
+  }
+}
+#endif
+
+void scan_row_f32(const scanned_row *r) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) {
+    scan_avx2(r);
+    return;
+  }
+#endif
+  scan_of(r, r->each);
+}
+
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    sums_avx512(n, rows, r, step, y);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    sums_avx2(n, rows, r, step, y);
+    return;
+  }
+#endif
+  sums_portable(n, rows, r, step, y);
+}

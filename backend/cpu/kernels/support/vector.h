@@ -1,0 +1,35 @@
+#ifndef BACKEND_CPU_KERNELS_SUPPORT_VECTOR_H
+#define BACKEND_CPU_KERNELS_SUPPORT_VECTOR_H
+/* Inner loops over contiguous floats, on the widest vectors the processor has. */
+#include "base/kernel.h"
+
+float dot_f32(int64_t n, const float *a, const float *b);
+void axpy_f32(int64_t n, float s, const float *x, float *y); /* y += s * x */
+
+/* A row that is added to cells [first, stop), 0 <= first < stop. */
+typedef struct weighted_row {
+  const float *x; /* of cell `first` */
+  float weight;
+  int64_t first, stop;
+} weighted_row;
+/* y[i] = the sum of weight * x[(i - first) * step] over the rows that have cell i, in their order,
+ * each rounded as axpy_f32 does; stop <= n. */
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y);
+
+float largest_f32(int64_t n, const float *x); /* NaN if there is one; of none -inf */
+/* y[i] = exp(x[i] - less), which may be x; the sum of them. */
+double exponentials_f32(int64_t n, float less, const float *x, float *y);
+
+/* Tokens that a row of a state goes through: h = decay h + x b, out += the sum of h c. The steps
+ * are from token to token. */
+typedef struct scanned_row {
+  int64_t n_tokens, n; /* n: of h, b and c */
+  const float *decay;  /* (n_tokens, n) with `each`, else (n_tokens): one for all of h */
+  bool each;
+  const float *x, *b, *c;
+  float *h, *out;
+  int64_t x_step, b_step, c_step, out_step;
+} scanned_row;
+void scan_row_f32(const scanned_row *r);
+
+#endif

@@ -1,0 +1,132 @@
+/* Opens libOpenCL.so.1 at run time, through one table, and turns OpenCL's error codes into
+ * statuses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device/device.h"
+#include "base/file.h"
+
+typedef struct loaded {
+  cl_functions functions;
+  library *library;
+  const char *reason; /* NULL: usable */
+} loaded;
+
+static const char *const no_loader =
+    "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and "
+    "pocl-opencl-icd for the CPU";
+
+static void *find_function(loaded *l, const char *name) {
+  void *f = library_symbol(l->library, name);
+  if (!f)
+    l->reason = "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
+  return f;
+}
+
+static clave_status load_functions(loaded *l) {
+  clave_status st = library_open("libOpenCL.so.1", &l->library);
+  if (st) {
+    if (status_code_of(st) == STATUS_NO_MEMORY) return st;
+    status_free(st);
+    l->reason = no_loader;
+    return NULL;
+  }
+  void *f;
+#define X(name)                \
+  f = find_function(l, #name); \
+  memcpy(&l->functions.name, &f, sizeof f);
+  CL_FUNCTIONS(X)
+#undef X
+  f = library_symbol(l->library, "clCreateBufferWithProperties");
+  memcpy(&l->functions.create_with_properties, &f, sizeof f);
+  return NULL;
+}
+
+static clave_status load_new(loaded **out) {
+  *out = calloc(1, sizeof **out);
+  if (!*out) return status_no_memory();
+  clave_status st = load_functions(*out);
+  if (st) free(*out);
+  return st;
+}
+
+clave_status opencl_functions(const cl_functions **out, const char **reason) {
+  static loaded *published;
+  loaded *l = __atomic_load_n(&published, __ATOMIC_ACQUIRE), *mine, *expected = NULL;
+  *out = NULL;
+  *reason = NULL;
+  if (!l) {
+    TRY(load_new(&mine));
+    l = mine;
+    if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+      library_close(mine->library);
+      free(mine);
+      l = expected;
+    }
+  }
+  *reason = l->reason;
+  *out = l->reason ? NULL : &l->functions;
+  return NULL;
+}
+
+typedef struct code_name {
+  cl_int code;
+  const char *name;
+} code_name;
+
+#define ROW(code) \
+  { code, #code }
+static const code_name code_names[] = {
+    ROW(CL_DEVICE_NOT_FOUND),
+    ROW(CL_DEVICE_NOT_AVAILABLE),
+    ROW(CL_COMPILER_NOT_AVAILABLE),
+    ROW(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+    ROW(CL_OUT_OF_RESOURCES),
+    ROW(CL_OUT_OF_HOST_MEMORY),
+    ROW(CL_PROFILING_INFO_NOT_AVAILABLE),
+    ROW(CL_BUILD_PROGRAM_FAILURE),
+    ROW(CL_MAP_FAILURE),
+    ROW(CL_INVALID_VALUE),
+    ROW(CL_INVALID_PLATFORM),
+    ROW(CL_INVALID_DEVICE),
+    ROW(CL_INVALID_CONTEXT),
+    ROW(CL_INVALID_QUEUE_PROPERTIES),
+    ROW(CL_INVALID_COMMAND_QUEUE),
+    ROW(CL_INVALID_HOST_PTR),
+    ROW(CL_INVALID_MEM_OBJECT),
+    ROW(CL_INVALID_BINARY),
+    ROW(CL_INVALID_BUILD_OPTIONS),
+    ROW(CL_INVALID_PROGRAM),
+    ROW(CL_INVALID_PROGRAM_EXECUTABLE),
+    ROW(CL_INVALID_KERNEL_NAME),
+    ROW(CL_INVALID_KERNEL_DEFINITION),
+    ROW(CL_INVALID_KERNEL),
+    ROW(CL_INVALID_ARG_INDEX),
+    ROW(CL_INVALID_ARG_VALUE),
+    ROW(CL_INVALID_ARG_SIZE),
+    ROW(CL_INVALID_KERNEL_ARGS),
+    ROW(CL_INVALID_WORK_DIMENSION),
+    ROW(CL_INVALID_WORK_GROUP_SIZE),
+    ROW(CL_INVALID_WORK_ITEM_SIZE),
+    ROW(CL_INVALID_GLOBAL_OFFSET),
+    ROW(CL_INVALID_EVENT_WAIT_LIST),
+    ROW(CL_INVALID_EVENT),
+    ROW(CL_INVALID_OPERATION),
+    ROW(CL_INVALID_BUFFER_SIZE),
+    ROW(CL_INVALID_GLOBAL_WORK_SIZE),
+    ROW(CL_INVALID_PROPERTY),
+};
+
+clave_status opencl_status(cl_int code, const char *call) {
+  const char *name = "unknown error";
+  for (size_t i = 0; i < sizeof code_names / sizeof *code_names; i++)
+    if (code_names[i].code == code) name = code_names[i].name;
+  status_code kind = STATUS_DEVICE;
+  if (code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    kind = STATUS_NO_MEMORY;
+  if (code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS ||
+      code == CL_INVALID_KERNEL_NAME)
+    kind = STATUS_UNSUPPORTED;
+  return status_new(kind, "%s: %s (%d)", call, name, code);
+}

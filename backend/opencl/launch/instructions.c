@@ -1,0 +1,242 @@
+/* Instructions that only some GPUs have. The device's list of extensions names them, or its
+ * driver's name implies them. Because a driver may get wrong what it claims to support, a small
+ * probe kernel runs each instruction once, and its results are compared with the known answer.
+ * Kernels that use an instruction are built only on devices that passed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/launch/stream.h"
+
+/* A probe kernel, kernels_cl/<name>_probe.cl. Its buffer has `out` words for results, followed by
+ * `in` words of input. */
+typedef struct probe {
+  size_t group;
+  uint32_t out, in;
+  uint32_t (*input)(uint32_t i);
+  int32_t (*right)(uint32_t i); /* result i */
+} probe;
+
+enum { LANES = 16, TURNS = 16 };
+
+/* As in kernels_cl/support/dots_probe.cl. */
+static uint32_t probe_word(uint32_t turn, uint32_t lane) {
+  return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
+}
+static uint32_t probe_factor(uint32_t turn) {
+  return turn * UINT32_C(2246822519) ^ UINT32_C(0x80808080);
+}
+
+static int32_t dots_sum(uint32_t lane) {
+  int32_t sum = 0;
+  for (uint32_t turn = 0; turn < TURNS; turn++)
+    for (int j = 0; j < 4; j++)
+      sum +=
+          (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
+  return sum;
+}
+
+/* As in kernels_cl/support/subgroups_probe.cl. */
+enum { MEMBERS = LOCAL_SIZE };
+static uint32_t subgroups_input(uint32_t i) { return probe_word(1, i) >> 24; }
+static int32_t subgroups_sum(uint32_t i) {
+  int32_t sum = 0;
+  (void)i;
+  for (uint32_t k = 0; k < MEMBERS; k++) sum += (int32_t)subgroups_input(k);
+  return sum;
+}
+
+/* As in kernels_cl/support/mma_probe.cl: a lane has 4 words of a and 2 of b, by the order of mma.h.
+ */
+enum { WARP = 32, FRAGMENT = 6, MMA_SUMS = 4 };
+static uint32_t mma_input(uint32_t i) { return probe_word(i, 3) >> 7; }
+/* Factor k of row `row` of a, or of column `row` of b: of a word of the lane that has it. */
+static int32_t mma_factor(bool is_b, uint32_t row, uint32_t k) {
+  uint32_t word = k / 2, lane = row % 8 * 4 + word % 4,
+           at = is_b ? 4 + word / 4 : row / 8 + word / 4 * 2,
+           bits = mma_input(lane * FRAGMENT + at) >> (k % 2 ? 8 : 0) & 15;
+  return (int32_t)bits - (bits >= 8 ? 16 : 0);
+}
+static int32_t mma_sum(uint32_t i) {
+  uint32_t lane = i / MMA_SUMS % WARP, at = i % MMA_SUMS, row = lane / 4 + at / 2 * 8,
+           column = lane % 4 * 2 + at % 2;
+  int32_t sum = (int32_t)at + 1;
+  for (uint32_t k = 0; k < 16; k++) sum += mma_factor(false, row, k) * mma_factor(true, column, k);
+  return sum;
+}
+
+static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
+                   subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
+                   mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
+
+/* By the name of an extension or of PTX, the best of a probe first. */
+typedef struct instruction {
+  const char *name;
+  const probe *probe;
+  int how;                   /* dots_kind, mma_kind */
+  const char *extensions[2]; /* one of which the device has */
+  const char *platform;      /* part of its name; NULL: any */
+  bool must_be_named;        /* by CLAVE_ASM: for tests */
+} instruction;
+static const instruction instructions[] = {
+    {.name = "cl_khr_integer_dot_product",
+     .probe = &dots_probe,
+     .how = DOTS_PACKED,
+     .extensions = {"cl_khr_integer_dot_product"}},
+    {.name = "subgroups",
+     .probe = &subgroups_probe,
+     .how = 1,
+     .extensions = {"cl_khr_subgroups", "cl_intel_subgroups"}},
+    {.name = "mma_sync", .probe = &mma_probe, .how = MMA_PTX, .platform = "NVIDIA"},
+    {.name = "mma_local", .probe = &mma_probe, .how = MMA_LOCAL, .must_be_named = true}};
+enum { INSTRUCTIONS = sizeof instructions / sizeof *instructions };
+_Static_assert(INSTRUCTIONS == sizeof((cl_device *)0)->instructions / sizeof(instruction_state),
+               "a state for each");
+
+static bool is_usable(const cl_device *device, const instruction *tried) {
+  if (device->entry->traits.is_cpu) return false;
+  if (tried->platform && !strstr(device->base.info.platform, tried->platform)) return false;
+  bool has_one = !tried->extensions[0];
+  for (int i = 0; i < 2 && tried->extensions[i]; i++)
+    has_one = has_one || has_word(device->base.info.extensions, tried->extensions[i]);
+  return has_one;
+}
+
+static clave_status refuse_choice(const char *choice) {
+  text names = {0};
+  for (int i = 0; i < INSTRUCTIONS; i++)
+    text_printf(&names, "%s%s",
+                i == 0                 ? ""
+                : i < INSTRUCTIONS - 1 ? ", "
+                                       : " or ",
+                instructions[i].name);
+  clave_status st = text_status(&names);
+  if (!st) st = INVALID("CLAVE_ASM: expected 0, %s, got '%s'", names.data, choice);
+  text_free(&names);
+  return st;
+}
+
+clave_status instructions_choose(cl_device *device) {
+  const char *choice = getenv("CLAVE_ASM");
+  bool all = !choice || !*choice, known = all || strcmp(choice, "0") == 0;
+  for (int i = 0; i < INSTRUCTIONS; i++) {
+    const instruction *tried = &instructions[i];
+    const bool is_named = !all && strcmp(choice, tried->name) == 0,
+               may_run = (all && !tried->must_be_named) || is_named;
+    known = known || is_named;
+    device->instructions[i] =
+        may_run && is_usable(device, tried) ? INSTRUCTION_UNTRIED : INSTRUCTION_UNUSED;
+  }
+  return known ? NULL : refuse_choice(choice);
+}
+
+/* ---------------------------------------------------------------- the probe */
+
+static void choose_probe(launch *l, const instruction *tried) {
+  if (tried->probe == &dots_probe) {
+    launch_dots(l, (dots_kind)tried->how);
+    launch_args(l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  } else if (tried->probe == &subgroups_probe) {
+    launch_subgroups(l, true);
+    launch_args(l, &(subgroups_probe_args){.sums = scratch_arg(0)});
+  } else {
+    launch_define(l, "MMA", tried->how);
+    launch_args(l, &(mma_probe_args){.sums = scratch_arg(0)});
+  }
+}
+
+static clave_status record_probe(cl_device *d, const instruction *tried, cl_recording *out) {
+  cl_recorder s = {.device = d, .fast = true, .out = out};
+  void *cache = NULL;
+  const node n = {.cache = &cache};
+  launch l;
+  launch_begin(&l, &s, &n);
+  choose_probe(&l, tried);
+  clave_status st = launch_run(&l, 1, &tried->probe->group, &tried->probe->group);
+  opencl_cache_destroy(&d->base, cache);
+  return st;
+}
+
+/* words: the probe's results, then its input. */
+static clave_status run_probe(stream *s, const recording *r, const probe *p, buffer *memory,
+                              int32_t *words) {
+  const run_operands o = {.scratch = memory};
+  void *state = NULL;
+  device_fault fault;
+  for (uint32_t i = 0; i < p->in; i++) words[p->out + i] = (int32_t)p->input(i);
+  TRY(opencl_write(s, memory, 0, words, (p->out + p->in) * sizeof *words));
+  clave_status st = opencl_run(s, r, &state, &o, 0);
+  if (!st) st = opencl_finish(s, &fault);
+  opencl_state_destroy(s, state);
+  return st ? st : opencl_read(s, memory, 0, words, p->out * sizeof *words);
+}
+
+static clave_status try_probe(cl_device *d, const instruction *tried, bool *right) {
+  enum { MOST = 512 };
+  cl_recording *r = calloc(1, sizeof *r);
+  stream *s = NULL;
+  buffer *memory = NULL;
+  int32_t words[MOST] = {0};
+  if (!r) return status_no_memory();
+  clave_status st = record_probe(d, tried, r);
+  if (!st) st = opencl_stream_create(&d->base, &s);
+  if (!st) st = opencl_buffer_create(&d->base, sizeof words, &memory);
+  if (!st) st = run_probe(s, &r->base, tried->probe, memory, words);
+  opencl_buffer_destroy(&d->base, memory);
+  opencl_stream_destroy(&d->base, s);
+  opencl_recording_destroy(&d->base, &r->base);
+  *right = !st;
+  for (uint32_t i = 0; i < tried->probe->out; i++)
+    *right = *right && words[i] == tried->probe->right(i);
+  if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
+  status_free(st);
+  return NULL;
+}
+
+/* Runs the probe of instruction `i` unless that was done; *right: its results were correct. */
+static clave_status try_instruction(cl_device *d, int i, bool *right) {
+  mutex_lock(d->lock);
+  instruction_state known = d->instructions[i];
+  mutex_unlock(d->lock);
+  *right = known == INSTRUCTION_RIGHT;
+  if (known != INSTRUCTION_UNTRIED) return NULL;
+  TRY(try_probe(d, &instructions[i], right)); /* by two threads at once: the same */
+  if (!*right)
+    device_note(d, "%s does not work in kernels on %s: others run instead", instructions[i].name,
+                d->base.info.name);
+  mutex_lock(d->lock);
+  d->instructions[i] = *right ? INSTRUCTION_RIGHT : INSTRUCTION_UNUSED;
+  mutex_unlock(d->lock);
+  return NULL;
+}
+
+/* Sets *how to that of the first instruction with this probe that works, or to 0. */
+static clave_status find_right(const cl_recorder *s, const probe *p, int *how) {
+  *how = 0;
+  for (int i = 0; i < INSTRUCTIONS && !*how; i++) {
+    bool right = false;
+    if (instructions[i].probe == p) TRY(try_instruction(s->device, i, &right));
+    if (right) *how = instructions[i].how;
+  }
+  return NULL;
+}
+
+clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
+  int how;
+  TRY(find_right(s, &dots_probe, &how));
+  *out = how ? (dots_kind)how : DOTS_BYTES;
+  return NULL;
+}
+
+clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) {
+  int how;
+  TRY(find_right(s, &subgroups_probe, &how));
+  *out = how != 0;
+  return NULL;
+}
+
+clave_status recorder_mma(const cl_recorder *s, mma_kind *out) {
+  int how;
+  TRY(find_right(s, &mma_probe, &how));
+  *out = (mma_kind)how;
+  return NULL;
+}

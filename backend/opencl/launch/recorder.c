@@ -1,0 +1,101 @@
+/* The recorder, which each op function is given: it answers questions about the device and collects
+ * the op's launches in a recording. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/launch/stream.h"
+
+const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
+
+bool recorder_takes_groups(const cl_recorder *s, int64_t n) {
+  return (uint64_t)n <= recorder_traits(s)->most_groups;
+}
+
+bool recorder_is_fast(const cl_recorder *s) { return s->fast; }
+
+void recorder_rounds(cl_recorder *s, rounding how) { s->out->base.rounds = how; }
+
+const char *recorder_type(const cl_recorder *s) { return s->device->base.info.type; }
+
+tuning_key recorder_key(const cl_recorder *s) {
+  tuning_key k = tuning_key_begin(s->device->base.tuning, s->choices);
+  if (s->fast) tuning_key_int(&k, "fast", 1);
+  return k;
+}
+
+int recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key, int by_rule) {
+  return tuning_choose(s->device->base.tuning, s->choices, all, key, by_rule);
+}
+
+clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
+  if (bytes > s->device->base.info.max_alloc)
+    return status_new(STATUS_NO_MEMORY,
+                      "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
+  size_t *most = &s->out->base.scratch_bytes;
+  if (bytes > *most) *most = bytes;
+  return NULL;
+}
+
+bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x) {
+  return x->is_constant && s->out->base.n_forms < MAX_FORMS;
+}
+
+/* fill: owned from here on; NULL */
+static int add_form(cl_recorder *s, const form_request *f, cl_recording *fill) {
+  recording *r = &s->out->base;
+  r->forms[r->n_forms] = (constant_form){.constant = f->x->constant,
+                                         .view = f->x->t,
+                                         .kind = (int)f->kind,
+                                         .size = {f->size[0], f->size[1], f->size[2]},
+                                         .bytes = f->bytes,
+                                         .fill = fill ? &fill->base : NULL};
+  return r->n_forms++;
+}
+
+int recorder_form_of_others(cl_recorder *s, const form_request *f) { return add_form(s, f, NULL); }
+
+clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
+  if (f->bytes > s->device->base.info.max_alloc)
+    return status_new(STATUS_NO_MEMORY,
+                      "a form of %zu bytes is larger than a buffer of the device may be", f->bytes);
+  cl_recording *fill = calloc(1, sizeof *fill);
+  if (!fill) return status_no_memory();
+  cl_recorder own = {.device = s->device, .fast = s->fast, .out = fill};
+  clave_status st = f->fill(&own, f->ctx);
+  if (st) {
+    opencl_recording_destroy(&s->device->base, &fill->base);
+    return st;
+  }
+  *number = add_form(s, f, fill);
+  return NULL;
+}
+
+clave_status recorder_add(cl_recorder *s, const recorded_launch *l, const launch_value *values) {
+  cl_recording *r = s->out;
+  size_t bytes = sizeof *values * (size_t)l->n_values;
+  launch_value *copy = malloc(bytes + 1);
+  if (!copy || !array_reserve(&r->launches, &r->capacity, (size_t)r->n + 1, sizeof *r->launches)) {
+    free(copy);
+    free(l->blas);
+    if (l->instead) opencl_recording_destroy(&s->device->base, &l->instead->base);
+    return status_no_memory();
+  }
+  if (bytes) memcpy(copy, values, bytes);
+  r->launches[r->n] = *l;
+  r->launches[r->n++].values = copy;
+  return NULL;
+}
+
+void opencl_recording_destroy(backend *b, recording *base) {
+  cl_recording *r = (cl_recording *)base;
+  if (!r) return;
+  for (int i = 0; i < r->n; i++) {
+    const recorded_launch *l = &r->launches[i];
+    free(l->values);
+    free(l->blas);
+    if (l->instead) opencl_recording_destroy(b, &l->instead->base);
+  }
+  for (int i = 0; i < r->base.n_forms; i++) opencl_recording_destroy(b, r->base.forms[i].fill);
+  free(r->launches);
+  free(r);
+}

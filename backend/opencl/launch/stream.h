@@ -1,0 +1,136 @@
+#ifndef BACKEND_OPENCL_LAUNCH_STREAM_H
+#define BACKEND_OPENCL_LAUNCH_STREAM_H
+/* Launches: how an op's are recorded, and how a session's stream runs what was recorded. Op
+ * families see opencl.h only. */
+#include "backend/opencl/program/program.h"
+
+typedef struct cl_stream cl_stream;
+
+/* ---------------------------------------------------------------- instructions.c */
+
+/* Which instructions kernels may use, by CLAVE_ASM. */
+clave_status instructions_choose(cl_device *device) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- launch.c */
+
+void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's programs */
+
+/* ---------------------------------------------------------------- recorder.c, record.c */
+
+struct cl_recording {
+  recording base;
+  recorded_launch *launches; /* owned */
+  int n;
+  size_t capacity;
+};
+
+typedef struct epilogue_part epilogue_part; /* epilogue.c */
+struct cl_recorder {
+  cl_device *device;
+  bool fast; /* kernels may round less exactly */
+  cl_recording *out;
+  epilogue_part *epilogue;  /* borrowed: of the node, until a launch has it; NULL */
+  variant_choices *choices; /* node.choices */
+};
+/* The op's launches, and its epilogue, if none of them has it: in place, or out of scratch memory,
+ * where it makes another dtype. */
+clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;
+clave_status launch_epilogue_alone(cl_recorder *s, const node *n) STATUS_CHECK;
+
+/* Takes `blas` and `instead` over; copies values. */
+clave_status recorder_add(cl_recorder *s, const recorded_launch *l,
+                          const launch_value *values) STATUS_CHECK;
+clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
+void opencl_recording_destroy(backend *b, recording *r);
+clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
+clave_status opencl_build_all(stream *s, build_progress progress, void *ctx) STATUS_CHECK;
+bool opencl_is_built(stream *s, const recording *r);
+clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
+                                bool *unproven) STATUS_CHECK;
+clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- stream.c */
+
+/* As in kernels_cl/support/common.h. */
+typedef struct fault_record {
+  cl_int kind;
+  cl_uint node;
+  cl_long value, low, high;
+} fault_record;
+
+typedef struct timed_event {
+  uint32_t number;
+  cl_event event;
+} timed_event;
+
+struct cl_stream {
+  stream base;
+  cl_device *device;
+  const cl_functions *cl;
+  cl_command_queue queue;
+  cl_mem fault;       /* one fault_record */
+  fault_record found; /* what finish reads of it */
+  bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
+  cl_event before;    /* owned: when the caller's commands before the run are over; or NULL */
+  uint32_t number;    /* of the node being run */
+  bool profiling;
+  timed_event *events;
+  size_t n_events, cap_events;
+  bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
+  bool saves_late;            /* at the end */
+  bool blocking_maps;         /* see quirk_blocking_maps */
+  kernel_program **requested; /* for build_all */
+  int n_requested;
+  size_t cap_requested;
+};
+
+clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
+void opencl_stream_destroy(backend *b, stream *s);
+/* transfers.c */
+clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
+                          size_t bytes) STATUS_CHECK;
+clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
+                         size_t bytes) STATUS_CHECK;
+clave_status opencl_enqueue_write(stream *s, buffer *to, size_t offset, const void *from,
+                                  size_t bytes) STATUS_CHECK;
+clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, void *to,
+                                 size_t bytes) STATUS_CHECK;
+clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_copy_buffer(stream *s, buffer *to, size_t to_offset, const buffer *from,
+                                size_t from_offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_begin(stream *s) STATUS_CHECK;
+clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
+clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
+clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,
+                          int64_t *end_ns) STATUS_CHECK;
+/* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless
+ * profiling. */
+cl_event *stream_event(cl_stream *s, clave_status *st);
+
+/* ---------------------------------------------------------------- submit.c */
+
+clave_status opencl_prepare(stream *s, const recording *r, void **state) STATUS_CHECK;
+clave_status opencl_run(stream *s, const recording *r, void **state, const run_operands *o,
+                        uint32_t number) STATUS_CHECK;
+void opencl_state_destroy(stream *s, void *state);
+
+/* ---------------------------------------------------------------- import.c: dma-bufs */
+
+clave_status opencl_buffer_import(backend *b, int fd, size_t bytes, bool writable,
+                                  buffer **out) STATUS_CHECK;
+clave_status opencl_acquire(stream *s, buffer *imported) STATUS_CHECK;
+clave_status opencl_release(stream *s, buffer *imported) STATUS_CHECK;
+/* Of buffers that no other command takes. */
+clave_status copy_by_kernel(cl_stream *s, buffer *to, size_t to_offset, const buffer *from,
+                            size_t from_offset, size_t bytes) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- clblast.c */
+
+clave_status blas_run(cl_stream *s, const blas_call *call, const run_operands *o) STATUS_CHECK;
+/* Returns true once the library has failed on the device; clave's own kernels multiply from then
+ * on. */
+bool blas_is_refused(const cl_device *d);
+void blas_refuse(cl_device *d, const struct clave_error *why); /* leaves a note */
+void clblast_close(cl_device *d);
+
+#endif

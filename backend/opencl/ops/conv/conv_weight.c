@@ -1,0 +1,45 @@
+/* Floats of weights: conv_widen of kernels_cl/conv/conv.cl, or what decodes any constant. */
+#include "backend/opencl/ops/conv/conv_weight.h"
+
+#include "backend/opencl/ops/encoded.h"
+#include "backend/opencl/ops/families.h"
+
+enum { WIDEN_CHUNK = 64 };
+
+clave_status conv_floats(cl_recorder *s, const node *n, const bound_tensor *weight,
+                         arg_buffer out) {
+  const int64_t items = tensor_numel(&weight->t);
+  launch l;
+  if (weight->t.encoding.kind) return opencl_decode(s, n, weight, out);
+  launch_begin(&l, s, n);
+  launch_dtype(&l, "W_TYPE", weight->t.type);
+  launch_compute(&l, DTYPE_F32);
+  launch_args(&l, &(conv_widen_args){.weight = buffer_arg(weight), .out = out, .items = items});
+  return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
+}
+
+typedef struct widening {
+  const node *n;
+  const bound_tensor *weight;
+} widening;
+
+static clave_status fill_form(cl_recorder *s, const void *ctx) {
+  const widening *w = ctx;
+  return conv_floats(s, w->n, w->weight, scratch_arg(0));
+}
+
+clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *weight,
+                             arg_buffer *out) {
+  const widening w = {n, weight};
+  const int64_t items = tensor_numel(&weight->t);
+  const form_request f = {.x = weight,
+                          .kind = FORM_CONV,
+                          .size = {items},
+                          .bytes = sizeof(float) * (size_t)items,
+                          .fill = fill_form,
+                          .ctx = &w};
+  int number;
+  TRY(recorder_form(s, &f, &number));
+  *out = form_arg(number);
+  return NULL;
+}

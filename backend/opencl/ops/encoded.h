@@ -1,0 +1,13 @@
+#ifndef BACKEND_OPENCL_OPS_ENCODED_H
+#define BACKEND_OPENCL_OPS_ENCODED_H
+/* Encoded constants as kernels read them: encoded.h of kernels_cl. */
+#include "backend/opencl/opencl.h"
+
+encoded_params encoded_operand(const bound_tensor *x);
+/* All of x as floats. */
+clave_status opencl_decode(cl_recorder *s, const node *n, const bound_tensor *x,
+                           arg_buffer out) STATUS_CHECK;
+/* An IndexSelect of an encoded constant. */
+clave_status opencl_pick_rows(cl_recorder *s, const node *n) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,146 @@
+/* What several op families share: operands, dimensions split into walked and kept ones, group sizes
+ * for loops. */
+#include "backend/opencl/ops/families.h"
+
+dtype moved_type(dtype t) {
+  static const dtype by_size[9] = {
+      [1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
+  return by_size[dtype_size(t)];
+}
+
+/* A CPU device runs groups on its cores: enough of them, but not tiny ones. Where there is little
+ * to do any size is good: the one that more work gets, too, since each is compiled (PoCL). */
+size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
+  const device_traits *t = recorder_traits(s);
+  if (!t->is_cpu) return LOCAL_SIZE;
+  enum { LITTLE = 1 << 14 };
+  if (items * work <= LITTLE) return 16;
+  int64_t wanted = 4 * (int64_t)t->compute_units;
+  if (work < 256 && items >= wanted * 64) return 64;
+  if (work < 1024 && items >= wanted * 16) return 16;
+  return 1;
+}
+
+static const struct group_variant {
+  const char *name;
+  size_t local; /* 0: by rule */
+} group_variants[] = {{"rule", 0}, {"1", 1}, {"16", 16}, {"64", LOCAL_SIZE}};
+
+/* Kernels for CPUs are right in groups of any size. */
+static bool takes_group(const void *ctx, int i) {
+  const device_traits *t = ctx;
+  return t->is_cpu && group_variants[i].local <= t->max_local;
+}
+
+static size_t tuned_local(const launch *l, int64_t items, int64_t others, int64_t work) {
+  tuning_key k = recorder_key(l->s);
+  tuning_key_text(&k, "kernel", l->kernel);
+  tuning_key_int(&k, "items", items);
+  tuning_key_int(&k, "others", others);
+  tuning_key_int(&k, "work", work);
+  const variants all = {.family = "group",
+                        .rows = group_variants,
+                        .row_size = sizeof *group_variants,
+                        .n = sizeof group_variants / sizeof *group_variants,
+                        .is_usable = takes_group,
+                        .ctx = recorder_traits(l->s)};
+  size_t local = group_variants[recorder_choose(l->s, &all, &k, 0)].local;
+  return local ? local : choose_local(l->s, items * others, work);
+}
+
+clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
+  if (items <= 0 || others <= 0) return NULL;
+  size_t global[2] = {(size_t)items, (size_t)others},
+         local[2] = {tuned_local(l, items, others, work), 1};
+  return launch_run(l, others > 1 ? 2 : 1, global, local);
+}
+
+clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) {
+  return team > 1 ? launch_groups(l, rows, (size_t)team) : launch_loops(l, rows, 1, row_size);
+}
+
+/* A sum is of blocks of up to 64 W TEAM elements, whose lanes are added in pairs: each sum of n has
+ * an error of at most (n / (W TEAM) + log2(W TEAM)) roundings of its elements' magnitudes, so no
+ * more than n + 8, which is what results are held against. */
+static const struct rows_variant {
+  const char *name;
+  row_walk walk; /* team 0: by rule */
+} rows_variants[] = {
+    {"rule", {0, 0}},     {"alone", {1, 1}},      {"vector", {1, 16}},         {"team 16", {16, 1}},
+    {"team 64", {64, 1}}, {"team 256", {256, 1}}, {"vector team 16", {16, 16}}};
+
+typedef struct rows_choice {
+  const device_traits *traits;
+  int64_t size;
+} rows_choice;
+
+/* A team has something to do for each of its lanes. */
+static bool takes_walk(const void *ctx, int i) {
+  const rows_choice *c = ctx;
+  const row_walk w = rows_variants[i].walk;
+  return w.team <= 1 || ((size_t)w.team <= c->traits->max_local && c->size >= w.team * w.width);
+}
+
+row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
+                         int64_t size, row_walk by_rule) {
+  const rows_choice c = {recorder_traits(s), size};
+  tuning_key k = recorder_key(s);
+  tuning_key_text(&k, "op", op_table[n->instruction->op_type].name);
+  tuning_key_text(&k, "x", dtype_name(x->type));
+  tuning_key_int(&k, "rows", rows);
+  tuning_key_int(&k, "size", size);
+  all.rows = rows_variants;
+  all.row_size = sizeof *rows_variants;
+  all.n = sizeof rows_variants / sizeof *rows_variants;
+  all.is_usable = takes_walk;
+  all.ctx = &c;
+  const row_walk w = rows_variants[recorder_choose(s, &all, &k, 0)].walk;
+  return w.team ? w : by_rule;
+}
+
+void split_rows(const tensor *rows, int n, tensor *kept, tensor *over) {
+  for (int i = 0; i < n; i++) {
+    kept[i] = take_dims(&rows[i], 0, rows[i].rank - 1);
+    over[i] = take_dims(&rows[i], rows[i].rank - 1, rows[i].rank);
+  }
+}
+
+static bool all_unit_stride(const tensor *ts, int n) {
+  for (int i = 0; i < n; i++)
+    if (ts[i].rank > 0 && ts[i].strides[ts[i].rank - 1] != 1) return false;
+  return true;
+}
+
+row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tensor *over, int n) {
+  bool is_cpu = recorder_traits(s)->is_cpu;
+  int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
+  if (inner > 1 && all_unit_stride(over, n))
+    return (row_class){
+        .row = true, .team = !is_cpu && inner >= 32 ? LOCAL_SIZE : 1, .width = is_cpu ? 16 : 1};
+  bool wide = is_cpu && kept_row_size(kept) >= 16 && all_unit_stride(kept, n);
+  return (row_class){.row = false, .team = 1, .width = wide ? 16 : 1};
+}
+
+void launch_row_class(launch *l, row_class c) {
+  launch_define(l, "ROW", c.row);
+  launch_define(l, "TEAM", c.team > 1 ? c.team : 1);
+  launch_define(l, "W", c.width);
+}
+
+int64_t kept_row_size(const tensor *kept) {
+  return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1;
+}
+
+int64_t row_class_items(row_class c, const tensor *kept) {
+  int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
+  return c.row || size == 0 ? rows
+                            : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
+}
+
+bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count) {
+  bound_tensor part = *t;
+  int64_t size = t->t.dims[0] ? tensor_numel(&t->t) / t->t.dims[0] : 0;
+  part.t.dims[0] = count;
+  part.t.offset += first * size;
+  return part;
+}

@@ -1,0 +1,59 @@
+/* Sums in parts: kernels_cl/gemm/parts.cl joins them. */
+#include "backend/opencl/ops/parts.h"
+
+#include "backend/opencl/ops/families.h"
+
+enum { MOST_BYTES = 64 << 20 };
+
+static const struct parts_variant {
+  const char *name;
+  int64_t n; /* 0: by rule */
+} parts_variants[] = {{"rule", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
+
+static bool takes_parts(const void *ctx, int i) {
+  return parts_variants[i].n <= *(const int64_t *)ctx;
+}
+
+int64_t choose_parts(cl_recorder *s, variants all, const tuning_key *key, int64_t groups,
+                     int64_t work, int64_t most, int64_t elements) {
+  enum { MOST = 32 };
+  const int64_t wanted = (int64_t)recorder_traits(s)->compute_units * work;
+  most = min_i64(min_i64(most, MOST), MOST_BYTES / max_i64(elements, 1) / (int64_t)sizeof(double));
+  most = max_i64(most, 1);
+  all.rows = parts_variants;
+  all.row_size = sizeof *parts_variants;
+  all.n = sizeof parts_variants / sizeof *parts_variants;
+  all.is_usable = takes_parts;
+  all.ctx = &most;
+  const int64_t n = parts_variants[recorder_choose(s, &all, key, 0)].n;
+  return n ? n : min_i64(max_i64(wanted / max_i64(groups, 1), 1), most);
+}
+
+clave_status begin_parts(cl_recorder *s, int64_t n_parts, int64_t elements, dtype compute) {
+  const size_t size = compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
+  return recorder_scratch(s, (size_t)(n_parts * elements) * size);
+}
+
+clave_status add_parts(cl_recorder *s, const node *n, const matmul_form *f, int64_t n_parts) {
+  launch l;
+  launch_begin(&l, s, n);
+  launch_dtype(&l, "OUT_TYPE", f->out->t.type);
+  launch_dtype(&l, "BIAS_TYPE", f->bias ? f->bias->t.type : f->out->t.type);
+  launch_define(&l, "HAS_BIAS", f->bias != NULL);
+  launch_compute(&l, f->out->t.type);
+  launch_args(&l, &(add_parts_args){.parts = scratch_arg(0),
+                                    .bias = optional_arg(f->bias),
+                                    .bias_batch = strides_arg(&f->batch_bias),
+                                    .bias_m = f->bias_m,
+                                    .bias_n = f->bias_n,
+                                    .out = buffer_arg(f->out),
+                                    .batch_dims = dims_arg(&f->batch_a),
+                                    .items = f->batches * f->m * f->n,
+                                    .m_size = f->m,
+                                    .n_size = f->n,
+                                    .n_parts = n_parts,
+                                    .alpha = f->alpha,
+                                    .beta = f->beta});
+  launch_epilogue(&l);
+  return launch_items(&l, f->batches * f->m * f->n);
+}

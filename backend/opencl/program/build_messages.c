@@ -1,0 +1,52 @@
+/* Messages between a process and those that build kernels for it. */
+#include "backend/opencl/program/build_messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/process.h"
+
+enum { TRANSFER_MS = 5000 };
+
+/* Of all that both ends must have alike. */
+static void library_version(uint64_t out[2]) {
+  static const char version[] = CLAVE_VERSION;
+  uint64_t all[6] = {sizeof(order), sizeof(greeting)};
+  hash_bytes_128(version, sizeof version, all + 2);
+  for (int i = 0; i < n_kernel_files; i++) {
+    uint64_t file = hash_bytes(kernel_files[i].bytes, kernel_files[i].size);
+    all[4] = hash_bytes((uint64_t[]){all[4], file}, 2 * sizeof file);
+  }
+  hash_bytes_128(all, sizeof all, out);
+}
+
+void build_greeting(const cl_device *d, int device, greeting *out) {
+  *out = (greeting){.device = device};
+  library_version(out->version);
+  memcpy(out->platform, d->platform_key, sizeof out->platform);
+}
+
+bool message_send(int socket, message_kind kind, uint32_t number, const void *a, size_t a_size,
+                  const void *b, size_t b_size) {
+  message m = {.kind = kind, .number = number, .size = (uint32_t)(a_size + b_size)};
+  return a_size + b_size <= MAX_ORDER_BYTES && socket_send(socket, &m, sizeof m, TRANSFER_MS) &&
+         socket_send(socket, a, a_size, TRANSFER_MS) && socket_send(socket, b, b_size, TRANSFER_MS);
+}
+
+bool message_receive(int socket, int timeout_ms, message *m, char **payload) {
+  *payload = NULL;
+  *m = (message){0};
+  if (socket_wait(&socket, 1, timeout_ms) < 0) return false;
+  if (!socket_receive(socket, m, sizeof *m, TRANSFER_MS)) return false;
+  if (m->kind < MESSAGE_GREETING || m->kind > MESSAGE_SAVED || m->size > MAX_ORDER_BYTES)
+    return false;
+  *payload = malloc((size_t)m->size + 1);
+  if (*payload && socket_receive(socket, *payload, m->size, TRANSFER_MS)) {
+    (*payload)[m->size] = 0;
+    return true;
+  }
+  free(*payload);
+  *payload = NULL;
+  return false;
+}

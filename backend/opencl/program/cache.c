@@ -1,0 +1,205 @@
+/* The folder of kernel binaries: named by key, checked by hash, written whole under a lock, bounded
+ * in size. */
+#include "backend/opencl/program/cache.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/opencl/device/driver_folder.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
+enum { LOCK_TIMEOUT_MS = 2000 };
+static const char ending[] = ".clbin";
+static const char lock_name[] = "lock";
+
+typedef struct header {
+  char magic[8];
+  uint64_t key[2];
+  uint64_t n_proven;
+  uint64_t size; /* of the binary, which follows the proven classes */
+  uint64_t hash; /* of both */
+} header;
+static const char magic[8] = "clvbin4";
+/* What the magic of every version starts with. */
+enum { MAGIC_STEM = 6 };
+
+static char *entry_path(const char *folder, const uint64_t key[2]) {
+  char name[64];
+  snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 "%s", key[0], key[1], ending);
+  return path_join(folder, name);
+}
+
+static bool is_entry(const char *name) {
+  size_t n = strlen(name), e = sizeof ending - 1;
+  return n > e && strcmp(name + n - e, ending) == 0;
+}
+
+clave_status cache_info(const char *folder, cache_stats *out) {
+  *out = (cache_stats){.limit_bytes = CACHE_LIMIT_BYTES};
+  folder_entry *entries;
+  size_t n;
+  TRY(folder_list(folder, &entries, &n));
+  for (size_t i = 0; i < n; i++) {
+    if (!is_entry(entries[i].name)) continue;
+    out->bytes += entries[i].size;
+    out->files++;
+  }
+  folder_list_free(entries, n);
+  driver_folders_measure(folder, &out->bytes, &out->files);
+  return NULL;
+}
+
+static int by_age(const void *a, const void *b) {
+  const folder_entry *x = a, *y = b;
+  return x->modified_s < y->modified_s ? -1 : x->modified_s > y->modified_s;
+}
+
+static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n,
+                              uint64_t bytes, uint64_t max_bytes) {
+  uint64_t removed = 0;
+  for (size_t i = 0; i < n && bytes - removed > max_bytes; i++) {
+    if (!is_entry(entries[i].name)) continue;
+    char *path = path_join(folder, entries[i].name);
+    if (path && file_remove(path)) removed += entries[i].size;
+    free(path);
+  }
+  return removed;
+}
+
+static clave_status trim_entries(const char *folder, uint64_t max_bytes, uint64_t *removed) {
+  *removed = 0;
+  folder_entry *entries;
+  size_t n;
+  TRY(folder_list(folder, &entries, &n));
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < n; i++)
+    if (is_entry(entries[i].name)) bytes += entries[i].size;
+  if (bytes > max_bytes) {
+    qsort(entries, n, sizeof *entries, by_age);
+    *removed = remove_oldest(folder, entries, n, bytes, max_bytes);
+  }
+  folder_list_free(entries, n);
+  return NULL;
+}
+
+clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) {
+  uint64_t of_entries;
+  clave_status st = trim_entries(folder, max_bytes, &of_entries);
+  if (!st) of_entries += driver_folders_sweep(folder);
+  if (removed) *removed = of_entries;
+  return st;
+}
+
+clave_status cache_open(const char *folder) {
+  TRY(make_folders(folder, FOLDERS_PRIVATE));
+  if (!folder_is_private(folder))
+    return INVALID("the folder %s can be written by others or belongs to another user", folder);
+  return NULL;
+}
+
+static uint64_t hash_entry(const cache_entry *e) {
+  uint64_t both[2] = {hash_bytes(e->proven, e->n_proven * sizeof *e->proven),
+                      hash_bytes(e->data, e->size)};
+  return hash_bytes(both, sizeof both);
+}
+
+bool cache_entry_read(const uint8_t *data, size_t size, const uint64_t key[2], cache_entry *out) {
+  header h = {0};
+  *out = (cache_entry){0};
+  if (size < sizeof h) return false;
+  memcpy(&h, data, sizeof h);
+  const size_t rest = size - sizeof h;
+  if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key[0] != key[0] || h.key[1] != key[1])
+    return false;
+  if (h.n_proven > rest / sizeof *out->proven) return false;
+  out->n_proven = (uint32_t)h.n_proven;
+  out->proven = (const void *)(data + sizeof h); /* pages and the header are aligned */
+  out->data = (const uint8_t *)(out->proven + out->n_proven);
+  out->size = rest - out->n_proven * sizeof *out->proven;
+  return out->size == h.size && hash_entry(out) == h.hash;
+}
+
+static header header_of(const uint64_t key[2], const cache_entry *e) {
+  header h = {
+      .key = {key[0], key[1]}, .n_proven = e->n_proven, .size = e->size, .hash = hash_entry(e)};
+  memcpy(h.magic, magic, sizeof magic);
+  return h;
+}
+
+void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *e) {
+  const header h = header_of(key, e);
+  text_append(to, (const char *)&h, sizeof h);
+  if (e->n_proven) text_append(to, (const char *)e->proven, e->n_proven * sizeof *e->proven);
+  text_append(to, (const char *)e->data, e->size);
+}
+
+static bool is_other_version(const file_map *m) {
+  return m->size >= sizeof(header) && memcmp(m->data, magic, MAGIC_STEM) == 0 &&
+         memcmp(m->data, magic, sizeof magic) != 0;
+}
+
+bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
+  *out = (cache_entry){0};
+  *damaged = false;
+  char *path = entry_path(folder, key);
+  if (!path) return false;
+  file_map map;
+  clave_status st = file_map_open(path, &map);
+  if (st) {
+    status_free(st);
+    free(path);
+    return false;
+  }
+  const bool good = cache_entry_read(map.data, map.size, key, out);
+  out->map = map;
+  if (good) {
+    (void)utimensat(AT_FDCWD, path, NULL,
+                    0); /* used now: what trimming goes by; a failure only ages it */
+  } else {
+    *damaged = !is_other_version(&map);
+    file_map_close(&out->map);
+    *out = (cache_entry){0};
+    file_remove(path);
+  }
+  free(path);
+  return good;
+}
+
+bool cache_has(const char *folder, const uint64_t key[2]) {
+  char *path = entry_path(folder, key);
+  bool has = path && file_exists(path);
+  free(path);
+  return has;
+}
+
+static clave_status write_entry(const char *path, const header *h, const cache_entry *e) {
+  file_writer *w;
+  TRY(file_writer_create(path, &w));
+  clave_status st = file_writer_append(w, h, sizeof *h);
+  if (!st && e->n_proven) st = file_writer_append(w, e->proven, e->n_proven * sizeof *e->proven);
+  if (!st) st = file_writer_append(w, e->data, e->size);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  return st;
+}
+
+clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *e) {
+  const header h = header_of(key, e);
+  char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
+  file_lock *lock = NULL;
+  clave_status st = path && lock_path ? NULL : status_no_memory();
+  if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
+    st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+  if (!st) st = write_entry(path, &h, e);
+  uint64_t removed;
+  if (!st) st = trim_entries(folder, CACHE_LIMIT_BYTES, &removed);
+  file_lock_release(lock);
+  free(path);
+  free(lock_path);
+  return st;
+}

@@ -1,9 +1,0 @@
-#ifndef BACKEND_OPENCL_SCATTER_H
-#define BACKEND_OPENCL_SCATTER_H
-/* The scatter that several ops are made of. */
-#include "backend/opencl/families.h"
-#include "ops/scatter.h"
-
-clave_status launch_scatter(cl_recorder *s, const node *n, const scatter_form *f) STATUS_CHECK;
-
-#endif

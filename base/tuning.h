@@ -1,14 +1,14 @@
 #ifndef BASE_TUNING_H
 #define BASE_TUNING_H
-/* Which variant of a kernel a device runs for which sizes. Where an op can be computed in several
- * ways, its family has a table of them, each with a name; a rule takes one. A tuning table, which
- * measuring fills, has the names of others for some sizes. */
+/* Which variant of a kernel a device runs for which sizes, as was measured: a tuning table has the
+ * names of variants that are faster than those that variants.h takes by their cost. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/encoding.h"
 #include "base/status.h"
+#include "base/variants.h"
 
 /* Bytes with the NUL; and the most rows of a table. */
 enum { TUNING_FAMILY = 24, TUNING_KEY = 224, TUNING_VARIANT = 32, TUNING_MOST = 8192 };
@@ -81,19 +81,9 @@ void tuning_key_text(tuning_key *k, const char *name, const char *v);
 /* "NAME=int4:32:zeros"; nothing of what is plain. */
 void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e);
 
-/* A family's table, and what its variants are asked about. */
-typedef struct variants {
-  const char *family;
-  const void *rows; /* (n) of row_size bytes, each of which begins with its name */
-  size_t row_size;
-  int n;
-  bool (*is_usable)(const void *ctx, int i); /* it can run this node on this device */
-  const void *ctx;
-  bool rounds_apart; /* the last places of floats depend on which, on the CPU backend, too */
-} variants;
-/* The number of the variant to record: as the tables say, else by_rule, which is usable. c takes a
- * note of it; both may be NULL. */
-int tuning_choose(const tuning *t, variant_choices *c, const variants *all, const tuning_key *key,
-                  int by_rule);
+/* The variant to record: as the tables say, else by its cost; c takes a note of it. t, c: or NULL.
+ */
+const kernel_variant *tuning_choose(const tuning *t, variant_choices *c, const variants *all,
+                                    const tuning_key *key);
 
 #endif

@@ -45,23 +45,17 @@ static void finish_key(const tuning_key *k, char out[TUNING_KEY]) {
   (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(k->text, n));
 }
 
-static const char *name_of(const variants *all, int i) {
-  const char *name;
-  memcpy(&name, (const char *)all->rows + (size_t)i * all->row_size, sizeof name);
-  return name;
-}
-
-/* The variant that a table names; -1: none that can run. */
-static int find_variant(const tuning *t, const variants *all, const char *key) {
+/* The variant that a table names; NULL: none that can run. */
+static const kernel_variant *find_variant(const tuning *t, const variants *all, const char *key) {
   tuning_row r;
-  if (!t || !tuning_count(t) || !tuning_find(t, all->family, key, &r)) return -1;
-  for (int i = 0; i < all->n; i++)
-    if (strcmp(name_of(all, i), r.variant) == 0) return all->is_usable(all->ctx, i) ? i : -1;
-  return -1;
+  if (!t || !tuning_count(t) || !tuning_find(t, all->family, key, &r)) return NULL;
+  for (const kernel_variant *v = all->rows; v < all->rows + all->n; v++)
+    if (strcmp(v->name, r.variant) == 0) return variant_is_usable(all, v) ? v : NULL;
+  return NULL;
 }
 
-static void note_choice(variant_choices *c, const variants *all, const char *key, int by_rule,
-                        int taken) {
+static void note_choice(variant_choices *c, const variants *all, const char *key,
+                        const kernel_variant *by_rule, const kernel_variant *taken) {
   for (int i = 0; i < c->n; i++)
     if (strcmp(c->items[i].family, all->family) == 0 && strcmp(c->items[i].key, key) == 0) return;
   if (c->n == MOST_CHOICES) return;
@@ -70,22 +64,23 @@ static void note_choice(variant_choices *c, const variants *all, const char *key
   made->rounds_apart = all->rounds_apart;
   (void)snprintf(made->family, sizeof made->family, "%s", all->family);
   memcpy(made->key, key, TUNING_KEY);
-  for (int i = 0; i < all->n && made->n < MOST_VARIANTS; i++) {
-    if (i != by_rule && !all->is_usable(all->ctx, i)) continue;
-    if (i == by_rule) made->by_rule = made->n;
-    if (i == taken) made->taken = made->n;
-    made->names[made->n++] = name_of(all, i);
+  for (const kernel_variant *v = all->rows; v < all->rows + all->n; v++) {
+    if (made->n == MOST_VARIANTS || !variant_is_usable(all, v)) continue;
+    if (v == by_rule) made->by_rule = made->n;
+    if (v == taken) made->taken = made->n;
+    made->names[made->n++] = v->name;
   }
 }
 
-int tuning_choose(const tuning *t, variant_choices *c, const variants *all, const tuning_key *key,
-                  int by_rule) {
+const kernel_variant *tuning_choose(const tuning *t, variant_choices *c, const variants *all,
+                                    const tuning_key *key) {
   char wanted[TUNING_KEY];
-  if (!key->is_wanted) return by_rule;
+  const kernel_variant *by_cost = variant_by_cost(all), *taken = NULL;
+  if (!key->is_wanted) return by_cost;
   finish_key(key, wanted);
-  int taken = c ? find_variant(c->first, all, wanted) : -1;
-  if (taken < 0) taken = find_variant(t, all, wanted);
-  if (taken < 0) taken = by_rule;
-  if (c) note_choice(c, all, wanted, by_rule, taken);
+  if (c) taken = find_variant(c->first, all, wanted);
+  if (!taken) taken = find_variant(t, all, wanted);
+  if (!taken) taken = by_cost;
+  if (c) note_choice(c, all, wanted, by_cost, taken);
   return taken;
 }

@@ -42,7 +42,7 @@ OPENCL = {
 }
 CPU = {
     "threads": ("all|1|2|4|8|16|32", ""),
-    "conv": ("direct|winograd 2|winograd 4", "conv/"),
+    "conv": ("direct|winograd 2|winograd 4|transposed tiles|strips|planes|pointwise|product", "conv/"),
     "gemm cut": ("rule|columns 64|columns 128|columns 512|columns 2048|rows 96|rows 192", ""),
 }
 OPENCL, CPU = ({f: (names.split("|"), cases) for f, (names, cases) in t.items()} for t in (OPENCL, CPU))

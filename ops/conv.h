@@ -2,6 +2,7 @@
 #define OPS_CONV_H
 /* Convolutions, of integers too, and their transposes over one to three spatial dimensions. */
 #include "base/conv_dim.h"
+#include "base/tuning.h"
 #include "ops/node.h"
 
 /* x: (images, groups * channels, in...), out: (images, groups * outputs, out...), bias: (groups *
@@ -23,5 +24,8 @@ void describe_conv_integer(const node *n, conv_form *f);
  * tile of outputs that suits it, 2 or 4; 0: direct sums do. */
 bool conv_takes_winograd(const conv_form *f);
 int conv_winograd_tile(const conv_form *f);
+
+/* Adds the sizes and dtypes that decide how fast the variants of a convolution are. */
+void add_conv_key(tuning_key *k, const conv_form *f);
 
 #endif

@@ -32,7 +32,7 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
   const conv_dim *d = f->dims;
   if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
   p->is_packed = true;
-  p->rounds = may_round(r, f) && conv_rounds(p);
+  p->rounds = p->way == CONV_BY_POINTWISE && may_round(r, f);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
                &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_CONV_TILES
@@ -102,69 +102,182 @@ static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
                                     .encoding = p->encoding});
 }
 
-/* With outputs in lanes. */
-static clave_status record_direct(cpu_recorder *r, const conv_form *f, conv_args *p) {
-  p->is_packed = true;
-  p->rounds = may_round(r, f);
-  cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_DIRECT_TILES
-                                           : p->rounds      ? CPU_FORM_DIRECT_PAIRS
-                                                            : CPU_FORM_CONV_DIRECT,
-                                   .x = f->weight,
-                                   .size = {f->transposed ? -f->groups : f->groups, 0, 0},
-                                   .k = &kernel_conv_direct_pack,
-                                   .args = p},
-               &p->packed));
-  return cpu_launch(r, conv_direct, p);
+/* ---------------------------------------------------------------- the variants */
+
+typedef struct conv_problem {
+  cpu_recorder *r;
+  const node *n;
+  const conv_form *f;
+  conv_args args;
+  bool may_round, takes_form;
+  const int64_t *parameters; /* those of the variant */
+} conv_problem;
+
+static conv_problem problem_of(cpu_recorder *r, const node *n, const conv_form *f) {
+  return (conv_problem){.r = r,
+                        .n = n,
+                        .f = f,
+                        .args = arguments(r, f),
+                        .may_round = may_round(r, f),
+                        .takes_form = cpu_takes_form(r, f->weight)};
 }
 
-static clave_status record_product(cpu_recorder *r, const conv_form *f, conv_args *p) {
-  TRY(pack_weight(r, f, p));
-  p->cut = cut_product(r, p);
-  return cpu_launch(r, conv, p);
+static bool takes_winograd(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  (void)v;
+  return !p->f->transposed && conv_takes_winograd(p->f) && p->takes_form;
+}
+
+/* In fast precision tiles of 2 save less than products of pairs of BF16 do, those of 4 less than
+ * AMX. */
+static double cost_of_winograd(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  if (!takes_winograd(conv, v) || conv_winograd_tile(p->f) != v->parameters[0]) return ON_REQUEST;
+  if (!cpu_is_fast(p->r) || !pairs_are_fast()) return v->cost;
+  return v->parameters[0] == 2 || conv_tiles_fit(p->f->channels, p->f->dims) ? ON_REQUEST : v->cost;
+}
+
+static bool takes_direct(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  (void)v;
+  return p->takes_form && conv_is_direct(&p->args);
+}
+
+static double cost_of_direct(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  return conv_suits_direct(&p->args, p->may_round) ? v->cost : ON_REQUEST;
+}
+
+static bool takes_transposed(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  (void)v;
+  return p->may_round && p->takes_form && conv_is_spread(&p->args);
+}
+
+/* parameters: the conv_way. */
+static bool takes_way(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  return conv_takes_way(&p->args, (conv_way)v->parameters[0]);
+}
+
+static bool takes_pointwise(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  conv_args packed = p->args;
+  (void)v;
+  packed.is_packed = p->takes_form && conv_packs(&p->args);
+  packed.rounds = p->may_round;
+  return conv_takes_way(&packed, CONV_BY_POINTWISE);
+}
+
+static void take_conv_tail(conv_problem *p, int most_inputs) {
+  if (conv_takes_tail(&p->args)) take_tail(p->r, p->n, most_inputs, &p->args.tail, &p->args.steps);
+}
+
+static clave_status record_tiles(const void *conv) {
+  const conv_problem *p = conv;
+  return record_winograd(p->r, p->n, p->f, (int)p->parameters[0]);
+}
+
+/* With outputs in lanes, or by AMX. */
+static clave_status record_direct(const void *conv) {
+  conv_problem p = *(const conv_problem *)conv;
+  conv_args *a = &p.args;
+  take_conv_tail(&p, SHORT_INPUTS);
+  a->is_packed = true;
+  a->rounds = p.may_round;
+  cpu_rounds(p.r, a->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
+  TRY(cpu_form(p.r,
+               &(cpu_form_request){.kind = conv_is_tiled(a) ? CPU_FORM_DIRECT_TILES
+                                           : a->rounds      ? CPU_FORM_DIRECT_PAIRS
+                                                            : CPU_FORM_CONV_DIRECT,
+                                   .x = p.f->weight,
+                                   .size = {p.f->transposed ? -p.f->groups : p.f->groups, 0, 0},
+                                   .k = &kernel_conv_direct_pack,
+                                   .args = a},
+               &a->packed));
+  return cpu_launch(p.r, conv_direct, a);
+}
+
+static clave_status record_way(const void *conv) {
+  conv_problem p = *(const conv_problem *)conv;
+  take_conv_tail(&p, SHORT_INPUTS);
+  p.args.way = (conv_way)p.parameters[0];
+  TRY(pack_weight(p.r, p.f, &p.args));
+  p.args.cut = cut_product(p.r, &p.args);
+  return cpu_launch(p.r, conv, &p.args);
+}
+
+/* Those that round their inputs take them rounded; Winograd's method works on floats of them. */
+static bool always_takes_bf16(const void *conv) {
+  (void)conv;
+  return true;
+}
+static bool takes_bf16_if_rounded(const void *conv) {
+  return ((const conv_problem *)conv)->may_round;
+}
+static bool takes_bf16_if_nothing_added(const void *conv) {
+  return !((const conv_problem *)conv)->args.tail.added;
+}
+
+/* The order of costs is that of measurements (docs/performance_convolutions.md). */
+static const kernel_variant conv_variants[] = {
+    {"direct", takes_direct, .cost = 2, .cost_of = cost_of_direct, .record = record_direct,
+     .takes_bf16 = takes_bf16_if_rounded},
+    {"winograd 2", takes_winograd, .cost = 1, .cost_of = cost_of_winograd, .record = record_tiles,
+     .takes_bf16 = always_takes_bf16, .parameters = {2}},
+    {"winograd 4", takes_winograd, .cost = 1, .cost_of = cost_of_winograd, .record = record_tiles,
+     .takes_bf16 = always_takes_bf16, .parameters = {4}},
+    {"transposed tiles", takes_transposed, .cost = 2, .record = record_direct},
+    {"strips", takes_way, .cost = 3, .record = record_way,
+     .takes_bf16 = takes_bf16_if_nothing_added, .parameters = {CONV_BY_STRIPS}},
+    {"planes", takes_way, .cost = 4, .record = record_way, .parameters = {CONV_BY_PLANES}},
+    {"pointwise", takes_pointwise, .cost = 5, .record = record_way,
+     .takes_bf16 = takes_bf16_if_rounded, .parameters = {CONV_BY_POINTWISE}},
+    {"product", takes_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
+
+static const kernel_variant *choose_variant(const conv_problem *p) {
+  tuning_key k = cpu_key(p->r);
+  add_conv_key(&k, p->f);
+  const variants all = {.family = "conv",
+                        .rows = conv_variants,
+                        .n = sizeof conv_variants / sizeof *conv_variants,
+                        .problem = p,
+                        .rounds_apart = true};
+  return cpu_choose(p->r, &all, &k);
 }
 
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
-  conv_args p = arguments(r, f);
-  if (conv_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  const bool rounds = may_round(r, f);
-  const bool is_direct = (conv_is_direct(&p, rounds) || (rounds && conv_is_spread(&p))) &&
-                         cpu_takes_form(r, f->weight);
-  return is_direct ? record_direct(r, f, &p) : record_product(r, f, &p);
+  conv_problem p = problem_of(r, n, f);
+  const kernel_variant *v = choose_variant(&p);
+  p.parameters = v->parameters;
+  return v->record(&p);
 }
 
-/* Whether a node is recorded as what reads and writes BF16, and what follows it then. */
-static bool finds_narrow_way(cpu_recorder *r, const node *n, const conv_form *f, conv_args *p) {
-  *p = arguments(r, f);
-  if (p->type != DTYPE_F32 || f->transposed) return false;
-  const bool winograd = choose_winograd(r, f) != 0;
-  take_tail(r, n, winograd ? 1 : SHORT_INPUTS, &p->tail, &p->steps);
-  if (conv_is_strips(p)) return !p->tail.added;
-  if (winograd) return true;
-  return may_round(r, f) && cpu_takes_form(r, f->weight) &&
-         (conv_is_direct(p, true) || conv_rounds(p));
-}
+/* ---------------------------------------------------------------- BF16 */
 
 /* Steps with no other input run on sums before these are rounded. */
 bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   conv_form f;
-  conv_args p;
   describe_conv(n, &f);
-  if (!finds_narrow_way(r, n, &f, &p)) return false;
-  const bool has_tail = p.steps.head.n_steps == 0;
+  conv_problem p = problem_of(r, n, &f);
+  if (p.args.type != DTYPE_F32) return false;
+  const kernel_variant *v = choose_variant(&p);
+  take_conv_tail(&p, v->record == record_tiles ? 1 : SHORT_INPUTS);
+  if (!v->takes_bf16 || !v->takes_bf16(&p)) return false;
+  const conv_args *a = &p.args;
+  const bool has_tail = a->steps.head.n_steps == 0, is_strips = v->parameters[0] == CONV_BY_STRIPS;
   if (slot == f.out->slot)
-    return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1 &&
-           (f.x->t.is_narrow || !conv_is_strips(&p));
-  if (tail_reads(n, slot) && !(has_tail && p.tail.added)) return false;
+    return cpu_has_own_epilogue(r, n) && a->steps.head.n_inputs <= 1 &&
+           (f.x->t.is_narrow || v->record != record_way || !is_strips);
+  if (tail_reads(n, slot) && !(has_tail && a->tail.added)) return false;
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
 
 bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   conv_form f;
   describe_conv_transpose(n, &f);
-  const conv_args p = arguments(r, &f);
-  if (!may_round(r, &f) || !conv_is_spread(&p) || !cpu_takes_form(r, f.weight)) return false;
+  const conv_problem p = problem_of(r, n, &f);
+  if (!takes_transposed(&p, NULL)) return false;
   if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
   return slot == f.x->slot;
 }
@@ -172,8 +285,7 @@ bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) 
 clave_status cpu_conv(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv(n, &f);
-  int tile = choose_winograd(r, &f);
-  return tile ? record_winograd(r, n, &f, tile) : record_conv(r, n, &f);
+  return record_conv(r, n, &f);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {

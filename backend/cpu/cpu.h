@@ -94,7 +94,7 @@ typedef struct cpu_form_request {
 /* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result,
  * but of a family that says so (rounds_apart). */
 tuning_key cpu_key(const cpu_recorder *r);
-int cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key, int by_rule);
+const kernel_variant *cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key);
 bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */
 void cpu_rounds(cpu_recorder *r, rounding how);                    /* sets recording.rounds */
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */

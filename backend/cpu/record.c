@@ -191,18 +191,22 @@ tuning_key cpu_key(const cpu_recorder *r) {
   return k;
 }
 
-int cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key, int by_rule) {
-  return tuning_choose(r->b->tuning, r->choices, all, key, by_rule);
+const kernel_variant *cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key) {
+  return tuning_choose(r->b->tuning, r->choices, all, key);
 }
 
-static const struct thread_variant {
-  const char *name;
-  int n; /* 0: all */
-} thread_variants[] = {{"all", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
-
-static bool has_threads(const void *ctx, int i) {
-  return thread_variants[i].n < cpu_kernel_context(ctx).n_threads;
+/* parameters: threads; 0: all. */
+static bool has_threads(const void *cpu, const kernel_variant *v) {
+  return v->parameters[0] < cpu_kernel_context(cpu).n_threads;
 }
+
+static const kernel_variant thread_variants[] = {{.name = "all"},
+                                                 {"1", has_threads, .parameters = {1}},
+                                                 {"2", has_threads, .parameters = {2}},
+                                                 {"4", has_threads, .parameters = {4}},
+                                                 {"8", has_threads, .parameters = {8}},
+                                                 {"16", has_threads, .parameters = {16}},
+                                                 {"32", has_threads, .parameters = {32}}};
 
 static void add_steps(tuning_key *k, const ir_steps *steps) {
   char kinds[128];
@@ -237,11 +241,9 @@ static int choose_threads(cpu_recorder *r, const node *n) {
   if (ins->op_type == IR_OP_ELEMENTWISE) add_steps(&k, &((const ir_elementwise *)ins->op)->steps);
   const variants all = {.family = "threads",
                         .rows = thread_variants,
-                        .row_size = sizeof *thread_variants,
                         .n = sizeof thread_variants / sizeof *thread_variants,
-                        .is_usable = has_threads,
-                        .ctx = r->b};
-  return thread_variants[cpu_choose(r, &all, &k, 0)].n;
+                        .problem = r->b};
+  return (int)cpu_choose(r, &all, &k)->parameters[0];
 }
 
 /* ---------------------------------------------------------------- the op */

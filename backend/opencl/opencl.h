@@ -86,7 +86,7 @@ const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU",
 /* Which of the variants of a family to record, see base/tuning.h. The key has what decides how fast
  * they are: sizes and dtypes, and whether operands are constants. */
 tuning_key recorder_key(const cl_recorder *s);
-int recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key, int by_rule);
+const kernel_variant *recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key);
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
  * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL

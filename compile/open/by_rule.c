@@ -1,4 +1,4 @@
-/* Variants of kernels as rules choose them: a program that is written out has no tuning table. */
+/* Variants of kernels by their cost: a program that is written out has no tuning table. */
 #include "base/tuning.h"
 
 tuning_key tuning_key_begin(const tuning *t, const variant_choices *c) {
@@ -25,11 +25,10 @@ void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e) {
   (void)e;
 }
 
-int tuning_choose(const tuning *t, variant_choices *c, const variants *all, const tuning_key *key,
-                  int by_rule) {
+const kernel_variant *tuning_choose(const tuning *t, variant_choices *c, const variants *all,
+                                    const tuning_key *key) {
   (void)t;
   (void)c;
-  (void)all;
   (void)key;
-  return by_rule;
+  return variant_by_cost(all);
 }

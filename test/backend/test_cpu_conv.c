@@ -79,7 +79,18 @@ static float *draw_numbers(conv_args *p) {
   return made;
 }
 
+/* The first that the convolution can be made by. */
+static conv_way find_way(const conv_args *p) {
+  static const conv_way ways[] = {CONV_BY_STRIPS, CONV_BY_PLANES, CONV_BY_POINTWISE};
+  conv_args packed = *p;
+  packed.is_packed = conv_packs(p);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    if (conv_takes_way(&packed, ways[i])) return ways[i];
+  return CONV_BY_PRODUCT;
+}
+
 static void run(const kernel_desc *pack, const kernel_desc *k, conv_args *p, int n_threads) {
+  p->way = find_way(p);
   for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
   run_packed_kernel(pack, k, p, &p->packed, n_threads);
 }
@@ -269,10 +280,9 @@ static void test_windows(void **state) {
 static void test_lane_shapes(void **state) {
   (void)state;
   conv_args far = form(1, 1, 2, 16, dim_of(3, 2, 200000, 100000), dim_of(4, 2, 200000, 100000));
-  assert_false(
-      conv_is_direct(&far, false)); /* whose planes would be copied with all that padding */
+  assert_false(conv_is_direct(&far)); /* whose planes would be copied with all that padding */
   far.dims[1] = dim_of(3, 2, 3, 1), far.dims[2] = dim_of(4, 2, 3, 1);
-  assert_true(conv_is_direct(&far, false));
+  assert_true(conv_is_direct(&far));
   conv_args deep = form(1, 2, 3, 20, dim_of(6, 3, 2, 1), dim_of(7, 1, 1, 0));
   deep.dims[0] = dim_of(5, 2, 2, 1);
   check_lanes(deep);

@@ -255,7 +255,7 @@ static void test_matmul(void **state) {
 
 typedef struct implementation {
   const char *name;
-  clave_status (*run)(const gemm *);
+  clave_status (*run)(const void *);
   bool (*takes)(const gemm *);
 } implementation;
 static bool takes_all(const gemm *g) { return g->f.k > 0; }

@@ -81,24 +81,22 @@ static void test_refused(void **state) {
 
 /* ---------------------------------------------------------------- choices */
 
-static const struct row {
-  const char *name;
-  bool usable;
-} rows[] = {{"first", true}, {"never", false}, {"last", true}};
-
-static bool is_usable(const void *ctx, int i) {
-  (void)ctx;
-  return rows[i].usable;
+static bool never(const void *problem, const kernel_variant *v) {
+  (void)problem;
+  (void)v;
+  return false;
 }
 
-static const variants family = {
-    .family = "family", .rows = rows, .row_size = sizeof *rows, .n = 3, .is_usable = is_usable};
+static const kernel_variant rows[] = {
+    {"first", .cost = 1}, {"never", .is_usable = never}, {"last", .cost = 2}};
+
+static const variants family = {.family = "family", .rows = rows, .n = 3};
 
 static int choose(const tuning *t, variant_choices *c, int64_t m) {
   tuning_key k = tuning_key_begin(t, c);
   tuning_key_text(&k, "x", "F32");
   tuning_key_int(&k, "m", m);
-  return tuning_choose(t, c, &family, &k, 0);
+  return (int)(tuning_choose(t, c, &family, &k) - rows);
 }
 
 static void test_choices(void **state) {
@@ -129,6 +127,30 @@ static void test_choices(void **state) {
   tuning_destroy(first);
 }
 
+static double cost_by_size(const void *problem, const kernel_variant *v) {
+  const int64_t n = *(const int64_t *)problem;
+  return n > v->parameters[0] ? ON_REQUEST : v->cost;
+}
+
+/* The lowest cost of those that are usable; of equal ones the first; none where all are on request.
+ */
+static void test_cost(void **state) {
+  (void)state;
+  static const kernel_variant table[] = {
+      {"asked for", .cost = ON_REQUEST},
+      {"large", .cost = 3},
+      {"as large", .cost = 3},
+      {"small", .cost = 1, .cost_of = cost_by_size, .parameters = {8}},
+      {"cheap", .is_usable = never}};
+  int64_t n = 8;
+  variants all = {.family = "costs", .rows = table, .n = 5, .problem = &n};
+  assert_ptr_equal(variant_by_cost(&all), &table[3]);
+  n = 9;
+  assert_ptr_equal(variant_by_cost(&all), &table[1]);
+  all.n = 1;
+  assert_null(variant_by_cost(&all));
+}
+
 /* What is encoded otherwise has another key; what is plain is not named. */
 static void test_encoded_keys(void **state) {
   (void)state;
@@ -155,7 +177,7 @@ static void test_long_keys(void **state) {
   for (int i = 0; i < 2; i++) {
     tuning_key k = tuning_key_begin(NULL, &c);
     for (int j = 0; j < 40; j++) tuning_key_int(&k, "number", j < 39 ? 123456 : i);
-    assert_int_equal(tuning_choose(NULL, &c, &family, &k, 0), 0);
+    assert_ptr_equal(tuning_choose(NULL, &c, &family, &k), rows);
   }
   assert_int_equal(c.n, 2);
   assert_int_equal(strlen(c.items[0].key), TUNING_KEY - 1);
@@ -332,6 +354,7 @@ int main(void) {
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_cost),
       cmocka_unit_test(test_encoded_keys),
       cmocka_unit_test(test_long_keys),
       cmocka_unit_test_setup_teardown(test_merged, setup, teardown),

@@ -1,9 +1,10 @@
-"""Follows CONTRIBUTING.md's checklist for an elementwise step in a copy of the tree: its rows and lines, no more, must
-give an op that exports, verifies and runs on both backends."""
+"""Follows CONTRIBUTING.md's checklists for an elementwise step and for a variant of a kernel in a copy of the tree:
+what they say, no more, must give an op that exports, verifies and runs on both backends, and a variant that runs."""
 
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,35 @@ def run(command, tree):
     return p.stdout
 
 
+VARIANT = """
+import sys, torch, clave
+
+x = torch.arange(2.0 * 3 * 9 * 9).reshape(2, 3, 9, 9)
+clave.export(torch.nn.Conv2d(3, 5, 3), (x,), verify=False).save("conv.clv")
+clave.Session("conv.clv", device=clave.Device("opencl", fallback=False))(x)
+"""
+ADDED = """
+static clave_status record_added(const void *conv) {
+  (void)conv;
+  return UNSUPPORTED("the added variant was recorded");
+}
+
+static const kernel_variant conv_variants[] = {"""
+
+
+def add_variant(tree):
+    """The row of the checklist, but that its function says that it was called; and its name in the list."""
+    ((_, row),) = [block for block in blocks(ROOT / "CONTRIBUTING.md", "c") if block[0] == "add to conv_variants"]
+    name = re.search(r'"(.*?)"', row).group(1)
+    source = tree / "backend/opencl/ops/conv/conv.c"
+    text = source.read_text().replace("static const kernel_variant conv_variants[] = {", ADDED.strip())
+    end = text.index("};", text.index("conv_variants[] = {"))
+    source.write_text(f"{text[:end]},\n{row.rstrip().replace('conv_direct', 'record_added')}\n{text[end:]}")
+    names = tree / "ci/variants.py"
+    names.write_text(names.read_text().replace("|dots|planes|lanes|groups", f"|dots|planes|lanes|groups|{name}"))
+    return name
+
+
 def test_checklist_adds_an_op(tree):
     steps = list(additions())
     assert [name for name, _ in steps] == ["ops/elementwise.tsv", "python/clave/lowering/elementwise.py"]
@@ -75,6 +105,15 @@ def test_checklist_adds_an_op(tree):
             f.write(text if name.endswith(".tsv") else "\n\n" + text)
     run(["make", "-j2", "CFLAGS=-O0", "EXTRA="], tree)
     assert "cube is" in run([sys.executable, "-c", USE], tree)
+    name = add_variant(tree)
+    run(["make", "-j2", "CFLAGS=-O0", "EXTRA="], tree)
+    run([sys.executable, "-c", VARIANT], tree)  # nothing asks for it
+    with runpy.run_path(str(tree / "ci/variants.py"))["forced"](
+        tree / "build/clave", "opencl", [("conv", name)]
+    ) as env:
+        env |= {"PYTHONPATH": str(tree / "python"), "CLAVE_LIBRARY": str(tree / "build/libclave.so")}
+        p = subprocess.run([sys.executable, "-c", VARIANT], cwd=tree, env=env, capture_output=True, text=True)
+    assert "the added variant was recorded" in p.stderr, p.stderr[-2000:]
 
 
 def test_missing_implementation_is_a_build_error_that_names_it(tree):

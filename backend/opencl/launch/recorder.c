@@ -23,8 +23,8 @@ tuning_key recorder_key(const cl_recorder *s) {
   return k;
 }
 
-int recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key, int by_rule) {
-  return tuning_choose(s->device->base.tuning, s->choices, all, key, by_rule);
+const kernel_variant *recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key) {
+  return tuning_choose(s->device->base.tuning, s->choices, all, key);
 }
 
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) {

@@ -21,16 +21,16 @@ size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
   return 1;
 }
 
-static const struct group_variant {
-  const char *name;
-  size_t local; /* 0: by rule */
-} group_variants[] = {{"rule", 0}, {"1", 1}, {"16", 16}, {"64", LOCAL_SIZE}};
-
-/* Kernels for CPUs are right in groups of any size. */
-static bool takes_group(const void *ctx, int i) {
-  const device_traits *t = ctx;
-  return t->is_cpu && group_variants[i].local <= t->max_local;
+/* parameters: work-items of a group. Kernels for CPUs are right in groups of any size. */
+static bool takes_group(const void *traits, const kernel_variant *v) {
+  const device_traits *t = traits;
+  return t->is_cpu && (size_t)v->parameters[0] <= t->max_local;
 }
+
+static const kernel_variant group_variants[] = {{.name = "rule"},
+                                                {"1", takes_group, .parameters = {1}},
+                                                {"16", takes_group, .parameters = {16}},
+                                                {"64", takes_group, .parameters = {LOCAL_SIZE}}};
 
 static size_t tuned_local(const launch *l, int64_t items, int64_t others, int64_t work) {
   tuning_key k = recorder_key(l->s);
@@ -40,12 +40,10 @@ static size_t tuned_local(const launch *l, int64_t items, int64_t others, int64_
   tuning_key_int(&k, "work", work);
   const variants all = {.family = "group",
                         .rows = group_variants,
-                        .row_size = sizeof *group_variants,
                         .n = sizeof group_variants / sizeof *group_variants,
-                        .is_usable = takes_group,
-                        .ctx = recorder_traits(l->s)};
-  size_t local = group_variants[recorder_choose(l->s, &all, &k, 0)].local;
-  return local ? local : choose_local(l->s, items * others, work);
+                        .problem = recorder_traits(l->s)};
+  const int64_t local = recorder_choose(l->s, &all, &k)->parameters[0];
+  return local ? (size_t)local : choose_local(l->s, items * others, work);
 }
 
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
@@ -62,40 +60,41 @@ clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) {
 /* A sum is of blocks of up to 64 W TEAM elements, whose lanes are added in pairs: each sum of n has
  * an error of at most (n / (W TEAM) + log2(W TEAM)) roundings of its elements' magnitudes, so no
  * more than n + 8, which is what results are held against. */
-static const struct rows_variant {
-  const char *name;
-  row_walk walk; /* team 0: by rule */
-} rows_variants[] = {
-    {"rule", {0, 0}},     {"alone", {1, 1}},      {"vector", {1, 16}},         {"team 16", {16, 1}},
-    {"team 64", {64, 1}}, {"team 256", {256, 1}}, {"vector team 16", {16, 16}}};
-
-typedef struct rows_choice {
+typedef struct rows_problem {
   const device_traits *traits;
   int64_t size;
-} rows_choice;
+} rows_problem;
 
-/* A team has something to do for each of its lanes. */
-static bool takes_walk(const void *ctx, int i) {
-  const rows_choice *c = ctx;
-  const row_walk w = rows_variants[i].walk;
-  return w.team <= 1 || ((size_t)w.team <= c->traits->max_local && c->size >= w.team * w.width);
+/* parameters: team and width of a row_walk. A team has something to do for each of its lanes. */
+static bool takes_team(const void *problem, const kernel_variant *v) {
+  const rows_problem *p = problem;
+  const int64_t team = v->parameters[0], width = v->parameters[1];
+  return (size_t)team <= p->traits->max_local && p->size >= team * width;
 }
 
-row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
-                         int64_t size, row_walk by_rule) {
-  const rows_choice c = {recorder_traits(s), size};
+static const kernel_variant rows_variants[] = {
+    {.name = "rule"},
+    {"alone", .parameters = {1, 1}},
+    {"vector", .parameters = {1, 16}},
+    {"team 16", takes_team, .parameters = {16, 1}},
+    {"team 64", takes_team, .parameters = {64, 1}},
+    {"team 256", takes_team, .parameters = {256, 1}},
+    {"vector team 16", takes_team, .parameters = {16, 16}}};
+
+row_walk choose_row_walk(cl_recorder *s, const char *family, const node *n, const tensor *x,
+                         int64_t rows, int64_t size, row_walk by_rule) {
+  const rows_problem problem = {recorder_traits(s), size};
   tuning_key k = recorder_key(s);
   tuning_key_text(&k, "op", op_table[n->instruction->op_type].name);
   tuning_key_text(&k, "x", dtype_name(x->type));
   tuning_key_int(&k, "rows", rows);
   tuning_key_int(&k, "size", size);
-  all.rows = rows_variants;
-  all.row_size = sizeof *rows_variants;
-  all.n = sizeof rows_variants / sizeof *rows_variants;
-  all.is_usable = takes_walk;
-  all.ctx = &c;
-  const row_walk w = rows_variants[recorder_choose(s, &all, &k, 0)].walk;
-  return w.team ? w : by_rule;
+  const variants all = {.family = family,
+                        .rows = rows_variants,
+                        .n = sizeof rows_variants / sizeof *rows_variants,
+                        .problem = &problem};
+  const int64_t *walk = recorder_choose(s, &all, &k)->parameters;
+  return walk[0] ? (row_walk){.team = (int)walk[0], .width = (int)walk[1]} : by_rule;
 }
 
 void split_rows(const tensor *rows, int n, tensor *kept, tensor *over) {

@@ -24,10 +24,9 @@ clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) ST
 typedef struct row_walk {
   int team, width;
 } row_walk;
-/* Of `rows` rows of `size` elements: as the tuning table has it for the family, else
- * by_rule. all: the family alone. */
-row_walk choose_row_walk(cl_recorder *s, variants all, const node *n, const tensor *x, int64_t rows,
-                         int64_t size, row_walk by_rule);
+/* Of `rows` rows of `size` elements: as the tuning table has it for the family, else by_rule. */
+row_walk choose_row_walk(cl_recorder *s, const char *family, const node *n, const tensor *x,
+                         int64_t rows, int64_t size, row_walk by_rule);
 
 /* How a kernel with vector.h walks rows: W neighbours at a time, alone or as a team. */
 typedef struct row_class {

@@ -9,7 +9,7 @@
 static row_walk choose_walk(cl_recorder *s, const node *n, const norm_form *f) {
   const bool is_cpu = recorder_traits(s)->is_cpu;
   const row_walk by_rule = {!is_cpu && f->row >= 32 ? LOCAL_SIZE : 1, is_cpu ? 16 : 1};
-  return choose_row_walk(s, (variants){.family = "norm"}, n, &f->x->t, f->rows, f->row, by_rule);
+  return choose_row_walk(s, "norm", n, &f->x->t, f->rows, f->row, by_rule);
 }
 
 /* A missing weight or bias is one of the kernel's classes. */
@@ -71,8 +71,7 @@ static int64_t count_parts(cl_recorder *s, const norm_form *f) {
   tuning_key_text(&k, "x", dtype_name(f->x->t.type));
   tuning_key_int(&k, "rows", f->rows);
   tuning_key_int(&k, "row", f->row);
-  return choose_parts(s, (variants){.family = "norm parts"}, &k, f->rows, OF_A_UNIT, f->row / LEAST,
-                      2 * f->rows);
+  return choose_parts(s, "norm parts", &k, f->rows, OF_A_UNIT, f->row / LEAST, 2 * f->rows);
 }
 
 static clave_status add_part(cl_recorder *s, const node *n, const norm_form *f, row_walk w,

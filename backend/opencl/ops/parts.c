@@ -5,27 +5,30 @@
 
 enum { MOST_BYTES = 64 << 20 };
 
-static const struct parts_variant {
-  const char *name;
-  int64_t n; /* 0: by rule */
-} parts_variants[] = {{"rule", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}, {"32", 32}};
-
-static bool takes_parts(const void *ctx, int i) {
-  return parts_variants[i].n <= *(const int64_t *)ctx;
+/* parameters: how many parts. */
+static bool takes_parts(const void *most, const kernel_variant *v) {
+  return v->parameters[0] <= *(const int64_t *)most;
 }
 
-int64_t choose_parts(cl_recorder *s, variants all, const tuning_key *key, int64_t groups,
+static const kernel_variant parts_variants[] = {{.name = "rule"},
+                                                {"1", takes_parts, .parameters = {1}},
+                                                {"2", takes_parts, .parameters = {2}},
+                                                {"4", takes_parts, .parameters = {4}},
+                                                {"8", takes_parts, .parameters = {8}},
+                                                {"16", takes_parts, .parameters = {16}},
+                                                {"32", takes_parts, .parameters = {32}}};
+
+int64_t choose_parts(cl_recorder *s, const char *family, const tuning_key *key, int64_t groups,
                      int64_t work, int64_t most, int64_t elements) {
   enum { MOST = 32 };
   const int64_t wanted = (int64_t)recorder_traits(s)->compute_units * work;
   most = min_i64(min_i64(most, MOST), MOST_BYTES / max_i64(elements, 1) / (int64_t)sizeof(double));
   most = max_i64(most, 1);
-  all.rows = parts_variants;
-  all.row_size = sizeof *parts_variants;
-  all.n = sizeof parts_variants / sizeof *parts_variants;
-  all.is_usable = takes_parts;
-  all.ctx = &most;
-  const int64_t n = parts_variants[recorder_choose(s, &all, key, 0)].n;
+  const variants all = {.family = family,
+                        .rows = parts_variants,
+                        .n = sizeof parts_variants / sizeof *parts_variants,
+                        .problem = &most};
+  const int64_t n = recorder_choose(s, &all, key)->parameters[0];
   return n ? n : min_i64(max_i64(wanted / max_i64(groups, 1), 1), most);
 }
 

@@ -6,9 +6,8 @@
 #include "ops/matmul.h"
 
 /* How many: 1 where `groups` are enough. work: of a unit of the device, the groups that keep it
- * busy; most: parts that can be; elements: of the result, of which scratch memory has each part.
- * all: the name of the family. */
-int64_t choose_parts(cl_recorder *s, variants all, const tuning_key *key, int64_t groups,
+ * busy; most: parts that can be; elements: of the result, of which scratch memory has each part. */
+int64_t choose_parts(cl_recorder *s, const char *family, const tuning_key *key, int64_t groups,
                      int64_t work, int64_t most, int64_t elements);
 
 /* Asks for scratch memory for the parts of a result whose sums are of a dtype. */

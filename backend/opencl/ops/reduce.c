@@ -52,18 +52,23 @@ static int64_t count_splits(const cl_recorder *s, const reduction *r) {
   return min_i64(min_i64(wanted / items, total * lanes / least), MAX_SPLITS);
 }
 
-static const struct splits_variant {
-  const char *name;
-  int64_t n; /* 0: by rule */
-} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},     {"8", 8},
-                       {"16", 16},  {"32", 32}, {"64", 64}, {"128", 128}, {"256", MAX_SPLITS}};
-
-static bool takes_splits(const void *ctx, int i) {
+/* parameters: how many splits. */
+static bool takes_splits(const void *problem, const kernel_variant *v) {
   enum { LEAST = 64 }; /* elements of a part */
-  const reduction *r = ctx;
-  int64_t n = splits_variants[i].n;
-  return n <= 1 || n * LEAST <= r->n_outer * r->n_inner;
+  const reduction *r = problem;
+  return v->parameters[0] * LEAST <= r->n_outer * r->n_inner;
 }
+
+static const kernel_variant splits_variants[] = {{.name = "rule"},
+                                                 {"1", .parameters = {1}},
+                                                 {"2", takes_splits, .parameters = {2}},
+                                                 {"4", takes_splits, .parameters = {4}},
+                                                 {"8", takes_splits, .parameters = {8}},
+                                                 {"16", takes_splits, .parameters = {16}},
+                                                 {"32", takes_splits, .parameters = {32}},
+                                                 {"64", takes_splits, .parameters = {64}},
+                                                 {"128", takes_splits, .parameters = {128}},
+                                                 {"256", takes_splits, .parameters = {MAX_SPLITS}}};
 
 static int64_t choose_splits(cl_recorder *s, const reduction *r) {
   tuning_key k = recorder_key(s);
@@ -75,11 +80,9 @@ static int64_t choose_splits(cl_recorder *s, const reduction *r) {
   tuning_key_int(&k, "rows", r->rows.row);
   const variants all = {.family = "reduce splits",
                         .rows = splits_variants,
-                        .row_size = sizeof *splits_variants,
                         .n = sizeof splits_variants / sizeof *splits_variants,
-                        .is_usable = takes_splits,
-                        .ctx = r};
-  int64_t n = splits_variants[recorder_choose(s, &all, &k, 0)].n;
+                        .problem = r};
+  const int64_t n = recorder_choose(s, &all, &k)->parameters[0];
   return n ? n : count_splits(s, r);
 }
 

@@ -12,8 +12,8 @@ clave_status opencl_softmax(cl_recorder *s, const node *n) {
   row_class rows = choose_row_class(s, kept, over, 2);
   if (rows.row) {
     const row_walk by_rule = {rows.team, rows.width},
-                   w = choose_row_walk(s, (variants){.family = "softmax"}, n, &f.x->t,
-                                       tensor_numel(&kept[0]), f.row, by_rule);
+                   w = choose_row_walk(s, "softmax", n, &f.x->t, tensor_numel(&kept[0]), f.row,
+                                       by_rule);
     rows.team = w.team;
     rows.width = w.width;
   }

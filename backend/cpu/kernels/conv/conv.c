@@ -373,25 +373,11 @@ static kgemm gemm_of(const conv_part *a) {
                  .cut = p->cut};
 }
 
-static bool is_any(const conv_part *a) {
-  (void)a;
-  return true;
-}
-
 static size_t plane_slots_bytes(const kernel_context *ctx, const conv_part *a) {
   return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
 }
 static void run_planes(const kernel_context *ctx, const conv_part *a, char *memory) {
   run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
-}
-
-static size_t own_position_bytes(const kernel_context *ctx, const conv_part *a) {
-  const kgemm g = gemm_of(a);
-  return pointwise_bytes(ctx, a, &g);
-}
-static void run_own_position(const kernel_context *ctx, const conv_part *a, char *memory) {
-  const kgemm g = gemm_of(a);
-  pointwise_run(ctx, a, &g, memory);
 }
 
 static size_t product_bytes(const kernel_context *ctx, const conv_part *a) {
@@ -403,29 +389,38 @@ static void run_product(const kernel_context *ctx, const conv_part *a, char *mem
   gemm_run(ctx, &g, memory);
 }
 
-/* How a part is made: by the first that fits it. */
-typedef struct conv_way {
-  bool (*fits)(const conv_part *a);
-  size_t (*bytes)(const kernel_context *ctx, const conv_part *a);
-  void (*run)(const kernel_context *ctx, const conv_part *a, char *memory);
-} conv_way;
-static const conv_way depthwise_ways[] = {{depthwise_fits, depthwise_bytes, depthwise_run},
-                                          {is_any, plane_slots_bytes, run_planes}};
-static const conv_way ways[] = {{pointwise_fits, own_position_bytes, run_own_position},
-                                {is_any, product_bytes, run_product}};
-
-static const conv_way *way_of(const conv_part *a) {
-  const conv_way *w = !KERNEL_WHOLE && conv_is_depthwise(a->p) ? depthwise_ways : ways;
-  while (!w->fits(a)) w++;
-  return w;
+/* A processor whose tiles are wider than the planes multiplies patches: a program that was written
+ * out may run on another one than it was recorded for. */
+static size_t pointwise_way_bytes(const kernel_context *ctx, const conv_part *a) {
+  const kgemm g = gemm_of(a);
+  return pointwise_fits(a) ? pointwise_bytes(ctx, a, &g) : product_bytes(ctx, a);
+}
+static void run_pointwise(const kernel_context *ctx, const conv_part *a, char *memory) {
+  const kgemm g = gemm_of(a);
+  if (pointwise_fits(a))
+    pointwise_run(ctx, a, &g, memory);
+  else
+    run_product(ctx, a, memory);
 }
 
+typedef struct way_functions {
+  size_t (*bytes)(const kernel_context *ctx, const conv_part *a);
+  void (*run)(const kernel_context *ctx, const conv_part *a, char *memory);
+} way_functions;
+static const way_functions ways[] = {[CONV_BY_PRODUCT] = {product_bytes, run_product},
+                                     [CONV_BY_POINTWISE] = {pointwise_way_bytes, run_pointwise},
+#if !KERNEL_WHOLE
+                                     [CONV_BY_STRIPS] = {depthwise_bytes, depthwise_run},
+                                     [CONV_BY_PLANES] = {plane_slots_bytes, run_planes}
+#endif
+};
+
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
-  return way_of(a)->bytes(ctx, a);
+  return ways[a->p->way].bytes(ctx, a);
 }
 
 static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
-  if (cell_count(a) > 0) way_of(a)->run(ctx, a, memory);
+  if (cell_count(a) > 0) ways[a->p->way].run(ctx, a, memory);
 }
 
 static int64_t part_count(const conv_args *p) {
@@ -541,16 +536,17 @@ bool conv_packs(const conv_args *p) {
   return set_count(p) <= MOST_SETS;
 }
 
-bool conv_is_strips(const conv_args *p) {
+bool conv_takes_way(const conv_args *p, conv_way way) {
   const conv_part a = make_part(p, 0);
-  return conv_is_depthwise(p) && depthwise_fits(&a);
+  if (way == CONV_BY_POINTWISE) return !conv_is_depthwise(p) && pointwise_fits(&a);
+  if (way == CONV_BY_PRODUCT) return !conv_is_depthwise(p);
+  return conv_is_depthwise(p) && (way == CONV_BY_PLANES || depthwise_fits(&a));
 }
 
 bool conv_rounds(const conv_args *p) {
   conv_args rounded = *p;
   rounded.is_packed = rounded.rounds = true;
-  const conv_part a = make_part(&rounded, 0);
-  return conv_packs(p) && pointwise_fits(&a);
+  return conv_packs(p) && conv_takes_way(&rounded, CONV_BY_POINTWISE);
 }
 
 static size_t pack_bytes(const conv_args *p) {

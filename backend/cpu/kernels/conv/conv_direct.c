@@ -77,19 +77,17 @@ static bool has_large_copies(const conv_args *p) {
   return copies_planes(p) && size > LARGE_COPY + 4 * (double)(in_size(p) + out_size(p));
 }
 
-bool conv_is_direct(const conv_args *p, bool rounds) {
-  bool strides = false, windows = false;
-  if (p->type != DTYPE_F32 || p->transposed || p->outputs < LEAST_OUTPUTS ||
-      (p->groups > 1 && p->channels == 1))
-    return false;
-  if (has_large_copies(p)) return false;
-  for (int d = 0; d < CONV_DIMS; d++) {
-    strides |= p->dims[d].stride > 1;
-    windows |= p->dims[d].kernel > 1 || p->dims[d].padding > 0;
-  }
-  if (strides || windows || out_size(p) < SMALL_PLANE) return true;
+bool conv_is_direct(const conv_args *p) {
+  return p->type == DTYPE_F32 && !p->transposed && p->outputs >= LEAST_OUTPUTS &&
+         !(p->groups > 1 && p->channels == 1) && !has_large_copies(p);
+}
+
+bool conv_suits_direct(const conv_args *p, bool rounds) {
+  for (int d = 0; d < CONV_DIMS; d++)
+    if (p->dims[d].stride > 1 || p->dims[d].kernel > 1 || p->dims[d].padding > 0) return true;
   const bool deep = p->channels >= DEEP && !rounds && !is_encoded(&p->encoding);
-  return out_size(p) < MEDIUM_PLANE && (p->channels > p->outputs || deep);
+  return out_size(p) < SMALL_PLANE ||
+         (out_size(p) < MEDIUM_PLANE && (p->channels > p->outputs || deep));
 }
 
 /* ---------------------------------------------------------------- sizes */

@@ -9,6 +9,7 @@ KERNEL(conv_direct, conv_args);
 /* Writes the weight, which is read alone, to its scratch memory. */
 KERNEL(conv_direct_pack, conv_args);
 /* Whether this is the better way, by the sizes; of pairs where `rounds`. */
-bool conv_is_direct(const conv_args *p, bool rounds);
+bool conv_is_direct(const conv_args *p); /* it can be made so; and whether that is faster: */
+bool conv_suits_direct(const conv_args *p, bool rounds);
 
 #endif

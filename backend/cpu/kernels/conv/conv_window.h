@@ -13,6 +13,14 @@
 
 enum { CONV_DIMS = 3 };
 
+/* How kernel_conv makes a convolution, which whoever records it chooses once. */
+typedef enum conv_way {
+  CONV_BY_PRODUCT,   /* as a product of matrices, of packed patches */
+  CONV_BY_POINTWISE, /* as a product with the planes where they are (pointwise.h) */
+  CONV_BY_STRIPS,    /* depthwise, with all taps of a strip at once (depthwise.h) */
+  CONV_BY_PLANES     /* depthwise, tap by tap */
+} conv_way;
+
 typedef struct conv_args {
   const void *x;      /* (images, groups * channels, in...) */
   const void *weight; /* (groups * outputs, channels, kernel...);
@@ -27,6 +35,7 @@ typedef struct conv_args {
   encoding encoding;               /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
+  conv_way way; /* for which conv_takes_way; kernel_conv_direct has no other */
   gemm_cut cut;
   conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
   short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */

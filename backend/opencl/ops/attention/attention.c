@@ -12,12 +12,14 @@ enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3, FEW_T
 
 /* With a cache: a piece of its queries, [skip, skip + f.n_queries), and of its new rows. */
 typedef struct attention {
+  cl_recorder *s;
   attention_form f;
   const attention_cached_form *cache; /* NULL without */
   const attention_paged_form *pages;  /* NULL: the cache is in one piece */
   int64_t skip;
   int64_t items, n_splits;
-  int shape;       /* of shape_variants */
+  int kernel;
+  bool is_few;     /* rows, as a token's are */
   int width, rows; /* rows: of a work-item, or of a group of them */
   bool by_token;   /* work-items, or groups, have rows of one token each */
   bool one_token;  /* a kernel stores the one new row, too */
@@ -55,23 +57,11 @@ static tuning_key attention_key(const cl_recorder *s, const attention *a) {
   return k;
 }
 
-/* A work-item for some rows of one head, or one for a block of them; groups of work-items for few
- * rows, and for blocks. */
-enum { BLOCK, ROW, TEAM, GROUPS_16, GROUPS_32, GROUPS_64 };
-static const struct shape_variant {
-  const char *name;
-  int rows; /* of a group's block */
-} shape_variants[] = {[BLOCK] = {"block", 0},
-                      [ROW] = {"row", 0},
-                      [TEAM] = {"team", 0},
-                      [GROUPS_16] = {"groups 16", 16},
-                      [GROUPS_32] = {"groups 32", 32},
-                      [GROUPS_64] = {"groups 64", 64}};
-
 /* Local memory of attention_groups and attention_team: queries, keys or values, weights, and what
  * rows share. */
-static bool fits_group(const attention *a, const device_traits *t, int rows) {
+static bool fits_group(const attention *a, int rows) {
   enum { KEYS = 32, DEPTH = 32, TEAM_KEYS = 64, SIDE = 8 };
+  const device_traits *t = recorder_traits(a->s);
   const int q_max = size_class(a->f.head_dim), keys = rows ? KEYS : TEAM_KEYS;
   int64_t columns = rows ? (int64_t)(rows + 1) * q_max + DEPTH * (KEYS + 1) + rows * (KEYS + SIDE)
                          : FEW_ROWS * (q_max + TEAM_KEYS * (SIDE + 2) + SIDE + 1);
@@ -85,56 +75,74 @@ static bool fits_registers(const attention *a, int rows) {
   return rows * size_class(a->f.v_dim) <= LARGEST;
 }
 
-typedef struct shape_choice {
-  const attention *a;
-  const device_traits *t;
-} shape_choice;
+/* The kernels: a work-item for a block of rows of one head, or for the few rows of one token;
+ * groups of work-items for few rows, and for blocks. parameters: the kernel; rows of a group's
+ * block. */
+enum { BLOCK, ROW, TEAM, GROUPS };
 
-static bool takes_shape(const void *ctx, int i) {
-  const shape_choice *c = ctx;
-  const int rows = shape_variants[i].rows;
-  if (i == BLOCK) return true;
-  if (max_i64(c->a->f.head_dim, c->a->f.v_dim) > LARGEST_CLASS) return false;
-  if (i == ROW) return c->t->is_cpu;
-  return !c->t->is_cpu && fits_registers(c->a, rows) && fits_group(c->a, c->t, rows);
+static bool fits_classes(const attention *a) {
+  return max_i64(a->f.head_dim, a->f.v_dim) <= LARGEST_CLASS;
 }
 
-static int shape_by_rule(const shape_choice *c, bool is_few) {
-  const int64_t rows = c->a->f.share * c->a->f.n_queries;
-  const int wanted[] = {c->t->is_cpu ? ROW : TEAM, GROUPS_32, GROUPS_16};
-  for (size_t i = is_few ? 0 : rows > 16 ? 1 : 2; i < sizeof wanted / sizeof *wanted; i++)
-    if (takes_shape(c, wanted[i])) return wanted[i];
-  return BLOCK;
+static bool takes_row(const void *problem, const kernel_variant *v) {
+  const attention *a = problem;
+  (void)v;
+  return fits_classes(a) && recorder_traits(a->s)->is_cpu;
 }
 
-static int choose_variant(cl_recorder *s, const attention *a, bool is_few) {
-  const tuning_key k = attention_key(s, a);
-  const shape_choice ctx = {a, recorder_traits(s)};
+static bool takes_groups(const void *problem, const kernel_variant *v) {
+  const attention *a = problem;
+  const int rows = (int)v->parameters[1];
+  return fits_classes(a) && !recorder_traits(a->s)->is_cpu && fits_registers(a, rows) &&
+         fits_group(a, rows);
+}
+
+static double cost_of_few(const void *problem, const kernel_variant *v) {
+  return ((const attention *)problem)->is_few ? v->cost : ON_REQUEST;
+}
+
+static double cost_of_many(const void *problem, const kernel_variant *v) {
+  const attention *a = problem;
+  return a->is_few || a->f.share * a->f.n_queries > 16 ? v->cost : ON_REQUEST;
+}
+
+static const kernel_variant attention_variants[] = {
+    {.name = "block", .cost = 3, .parameters = {BLOCK}},
+    {"row", takes_row, .cost_of = cost_of_few, .parameters = {ROW}},
+    {"team", takes_groups, .cost_of = cost_of_few, .parameters = {TEAM}},
+    {"groups 16", takes_groups, .cost = 2, .parameters = {GROUPS, 16}},
+    {"groups 32", takes_groups, .cost = 1, .cost_of = cost_of_many, .parameters = {GROUPS, 32}},
+    {"groups 64", takes_groups, .cost = ON_REQUEST, .parameters = {GROUPS, 64}}};
+
+static const kernel_variant *choose_variant(const attention *a) {
+  const tuning_key k = attention_key(a->s, a);
   const variants all = {.family = "attention",
-                        .rows = shape_variants,
-                        .row_size = sizeof *shape_variants,
-                        .n = sizeof shape_variants / sizeof *shape_variants,
-                        .is_usable = takes_shape,
-                        .ctx = &ctx};
-  return recorder_choose(s, &all, &k, shape_by_rule(&ctx, is_few));
+                        .rows = attention_variants,
+                        .n = sizeof attention_variants / sizeof *attention_variants,
+                        .problem = a};
+  return recorder_choose(a->s, &all, &k);
 }
 
-static const struct splits_variant {
-  const char *name;
-  int64_t n; /* 0: by rule */
-} splits_variants[] = {{"rule", 0}, {"1", 1},   {"2", 2},   {"4", 4},    {"8", 8},
-                       {"16", 16},  {"32", 32}, {"64", 64}, {"128", 128}};
-
-static bool takes_splits(const void *ctx, int i) {
+/* parameters: how many splits. */
+static bool takes_splits(const void *problem, const kernel_variant *v) {
   enum { LEAST_KEYS = 16 };
-  int64_t n = splits_variants[i].n;
-  return n <= 1 || n <= ((const attention *)ctx)->f.n_keys / LEAST_KEYS;
+  return v->parameters[0] <= ((const attention *)problem)->f.n_keys / LEAST_KEYS;
 }
+
+static const kernel_variant splits_variants[] = {{.name = "rule"},
+                                                 {.name = "1", .parameters = {1}},
+                                                 {"2", takes_splits, .parameters = {2}},
+                                                 {"4", takes_splits, .parameters = {4}},
+                                                 {"8", takes_splits, .parameters = {8}},
+                                                 {"16", takes_splits, .parameters = {16}},
+                                                 {"32", takes_splits, .parameters = {32}},
+                                                 {"64", takes_splits, .parameters = {64}},
+                                                 {"128", takes_splits, .parameters = {128}}};
 
 /* Whether groups of work-items make what single ones do elsewhere. */
-static bool by_groups(const attention *a) { return a->shape >= TEAM; }
+static bool by_groups(const attention *a) { return a->kernel == TEAM || a->kernel == GROUPS; }
 /* Whether there are few rows, of one token's heads. */
-static bool by_row(const attention *a) { return a->shape == ROW || a->shape == TEAM; }
+static bool by_row(const attention *a) { return a->kernel == ROW || a->kernel == TEAM; }
 
 /* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
  * launch that joins them, for what is done in time as it is. */
@@ -146,17 +154,15 @@ static int64_t splits_by_rule(const cl_recorder *s, const attention *a) {
   return max_i64(min_i64(splits, a->f.n_keys / SPLIT_KEYS), 1);
 }
 
-static void choose_splits(cl_recorder *s, attention *a) {
-  tuning_key k = attention_key(s, a);
-  tuning_key_text(&k, "by", shape_variants[a->shape].name);
+static void choose_splits(attention *a, const char *variant) {
+  tuning_key k = attention_key(a->s, a);
+  tuning_key_text(&k, "by", variant);
   const variants all = {.family = "attention splits",
                         .rows = splits_variants,
-                        .row_size = sizeof *splits_variants,
                         .n = sizeof splits_variants / sizeof *splits_variants,
-                        .is_usable = takes_splits,
-                        .ctx = a};
-  int64_t n = splits_variants[recorder_choose(s, &all, &k, 0)].n;
-  a->n_splits = n ? n : splits_by_rule(s, a);
+                        .problem = a};
+  const int64_t n = recorder_choose(a->s, &all, &k)->parameters[0];
+  a->n_splits = n ? n : splits_by_rule(a->s, a);
 }
 
 /* Whether keys and values, which many work-items read, are copied before: rows that are a step
@@ -165,30 +171,31 @@ static bool copies_keys(const cl_recorder *s, const attention *a) {
   enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
   const attention_form *f = &a->f;
   const int64_t step = f->k->t.strides[f->k->t.rank - 2], apart = f->head_dim;
-  if (a->shape != BLOCK || !recorder_traits(s)->is_cpu || a->cache || f->k->t.type != DTYPE_F32 ||
+  if (a->kernel != BLOCK || !recorder_traits(s)->is_cpu || a->cache || f->k->t.type != DTYPE_F32 ||
       step == apart || f->n_keys < LEAST_KEYS)
     return false;
   return ceil_div(f->share * f->n_queries, a->rows) >= LEAST_READERS &&
          tensor_numel(&f->k->t) + tensor_numel(&f->v->t) <= MOST_FLOATS;
 }
 
-static void choose_shape(cl_recorder *s, attention *a) {
+static void choose_kernel(attention *a) {
   const attention_form *f = &a->f;
-  a->width = recorder_traits(s)->is_cpu ? 16 : 1;
+  const device_traits *traits = recorder_traits(a->s);
+  a->width = traits->is_cpu ? 16 : 1;
   int64_t rows = f->share * f->n_queries;
   int few = rows_class(f->share);
-  bool is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
-                         : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
-  a->shape = choose_variant(s, a, is_few);
+  a->is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
+                       : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
+  const kernel_variant *v = choose_variant(a);
+  a->kernel = (int)v->parameters[0];
   a->by_token = by_row(a) && a->pages;
-  const int block =
-      a->width > 1 && recorder_traits(s)->vector_width == 16 && rows > a->width ? 2 : 1;
-  a->rows = by_row(a) ? few : by_groups(a) ? shape_variants[a->shape].rows : block * a->width;
+  const int block = a->width > 1 && traits->vector_width == 16 && rows > a->width ? 2 : 1;
+  a->rows = by_row(a) ? few : by_groups(a) ? (int)v->parameters[1] : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
-  a->one_block = copies_keys(s, a);
+  a->one_block = copies_keys(a->s, a);
   a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
-  choose_splits(s, a);
+  choose_splits(a, v->name);
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -280,7 +287,7 @@ static void define_attention(launch *l, const attention *a) {
   launch_types(l, a);
   launch_dtype(l, "MASK_TYPE", mask_type);
   launch_define(l, "W", a->width);
-  launch_define(l, by_groups(a) && a->shape != TEAM ? "QUERIES" : "ROWS", a->rows);
+  launch_define(l, by_groups(a) && a->kernel != TEAM ? "QUERIES" : "ROWS", a->rows);
   launch_define(l, "BY_TOKEN", a->by_token);
   launch_define(l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(l, "CAUSAL", f->causal);
@@ -295,7 +302,7 @@ static void define_attention(launch *l, const attention *a) {
 static void take_token(launch *l, const attention *a) {
   const attention_params all = arguments_of(a);
   const attention_cached_form *c = a->cache;
-  if (a->shape == TEAM)
+  if (a->kernel == TEAM)
     launch_args(l, &(attention_team_token_args){.attention = all,
                                                 .new_k = buffer_arg(c->new_k),
                                                 .new_v = buffer_arg(c->new_v),
@@ -313,11 +320,11 @@ static void take_arguments(launch *l, const attention *a) {
   const attention_params all = arguments_of(a);
   if (a->one_token)
     take_token(l, a);
-  else if (a->shape == BLOCK)
+  else if (a->kernel == BLOCK)
     launch_args(l, &(attention_args){.attention = all});
-  else if (a->shape == ROW)
+  else if (a->kernel == ROW)
     launch_args(l, &(attention_row_args){.attention = all});
-  else if (a->shape == TEAM)
+  else if (a->kernel == TEAM)
     launch_args(l, &(attention_team_args){.attention = all});
   else
     launch_args(l, &(attention_groups_args){.attention = all});
@@ -329,7 +336,7 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
   define_attention(&l, a);
   take_arguments(&l, a);
   size_t local = recorder_traits(s)->is_cpu ? 1 : LOCAL_SIZE, items = (size_t)a->items,
-         columns = (size_t)(a->shape == BLOCK ? ceil_div(a->f.v_dim, size_class(a->f.v_dim)) : 1);
+         columns = (size_t)(a->kernel == BLOCK ? ceil_div(a->f.v_dim, size_class(a->f.v_dim)) : 1);
   size_t global[3] = {by_groups(a) ? items * local : items, (size_t)a->n_splits, columns},
          locals[3] = {local, 1, 1};
   return launch_run(&l, 3, global, locals);
@@ -376,9 +383,9 @@ static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
 }
 
 clave_status opencl_attention(cl_recorder *s, const node *n) {
-  attention a = {0};
+  attention a = {.s = s};
   describe_attention(n, &a.f);
-  choose_shape(s, &a);
+  choose_kernel(&a);
   return attend(s, n, &a);
 }
 
@@ -439,11 +446,11 @@ static clave_status attend_piece(cl_recorder *s, const node *n, const attention_
   attention_cached_form piece = *c;
   piece.new_k = &k;
   piece.new_v = &v;
-  attention a = {.f = c->attention, .cache = &piece, .skip = first};
+  attention a = {.s = s, .f = c->attention, .cache = &piece, .skip = first};
   a.f.q = &q;
   a.f.out = &out;
   a.f.n_queries = count;
-  choose_shape(s, &a);
+  choose_kernel(&a);
   if (!a.one_token) TRY(launch_store(s, n, &a));
   return attend(s, n, &a);
 }
@@ -462,9 +469,9 @@ clave_status opencl_attention_cached(cl_recorder *s, const node *n) {
 clave_status opencl_attention_paged(cl_recorder *s, const node *n) {
   attention_paged_form f;
   describe_attention_paged(n, &f);
-  attention a = {.f = f.cached.attention, .cache = &f.cached, .pages = &f};
+  attention a = {.s = s, .f = f.cached.attention, .cache = &f.cached, .pages = &f};
   bool has_rows = f.n_pages > 0 && a.f.n_keys > 0;
-  choose_shape(s, &a);
+  choose_kernel(&a);
   if (!a.one_token || !has_rows) TRY(launch_store(s, n, &a));
   return has_rows ? attend(s, n, &a) : NULL;
 }

@@ -1,6 +1,6 @@
 /* Convolutions of integers as dot products, on GPUs: the weight is packed once, x laid out in
  * planes in each run, by one launch, and multiplied by another. */
-#include "backend/opencl/ops/conv/conv_dots.h"
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
@@ -46,16 +46,18 @@ static int64_t form_words(const dots_conv *c) {
   return c->f->groups * c->f->outputs * (c->words + 1);
 }
 
-clave_status conv_dots_usable(cl_recorder *s, const conv_form *f, bool *usable, bool *fast) {
+clave_status conv_choose_dots(conv_problem *p) {
+  cl_recorder *s = p->s;
+  const conv_form *f = &p->f;
   const dots_conv c = plan(NULL, f);
   dots_kind dots;
-  *usable = !recorder_traits(s)->is_cpu && f->out->t.type != f->x->t.type &&
-            recorder_takes_form(s, f->weight) && planes_size(&c) <= INT32_MAX / 2 &&
-            form_words(&c) <= INT32_MAX / 2;
-  *fast = false;
-  if (!*usable) return NULL;
+  p->takes_dots = !recorder_traits(s)->is_cpu && f->out->t.type != f->x->t.type &&
+                  recorder_takes_form(s, f->weight) && planes_size(&c) <= INT32_MAX / 2 &&
+                  form_words(&c) <= INT32_MAX / 2;
+  p->has_dots = false;
+  if (!p->takes_dots) return NULL;
   TRY(recorder_dots(s, &dots));
-  *fast = dots != DOTS_BYTES;
+  p->has_dots = dots != DOTS_BYTES;
   return NULL;
 }
 
@@ -164,8 +166,10 @@ static clave_status multiply(cl_recorder *s, const dots_conv *c, arg_buffer form
   return launch_items(&l, items);
 }
 
-clave_status conv_dots(cl_recorder *s, const node *n, const conv_form *f) {
-  dots_conv c = plan(n, f);
+clave_status conv_dots(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  dots_conv c = plan(p->n, &p->f);
   arg_buffer form;
   TRY(recorder_dots(s, &c.dots));
   TRY(pack_weight(s, &c, &form));

@@ -1,8 +1,6 @@
 /* Direct convolutions by groups of work-items: kernels_cl/conv/conv_groups.cl. Cuts out into tiles
  * that lose little at its edges and whose inputs fit local memory. */
-#include "backend/opencl/ops/conv/conv_groups.h"
-
-#include <math.h>
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/parts.h"
@@ -16,13 +14,8 @@ enum {
 
 /* What a group makes: channels by cells; 1: of depthwise convolutions. */
 typedef struct conv_block {
-  const char *name;
-  int outputs, positions;
+  int64_t outputs, positions;
 } conv_block;
-static const conv_block block_variants[] = {{"32x64", 32, 64}, {"64x32", 64, 32}, {"16x64", 16, 64},
-                                            {"8x128", 8, 128}, {"4x256", 4, 256}, {"1x64", 1, 64},
-                                            {"1x256", 1, 256}};
-enum { N_BLOCKS = sizeof block_variants / sizeof *block_variants };
 
 /* How a block of out is made. */
 typedef struct tiling {
@@ -66,8 +59,8 @@ static tiling plan_tiling(const cl_recorder *s, const conv_form *f, conv_block b
   for (int64_t columns = 4; columns <= b.positions; columns *= 2) {
     tiling t = {.tile_rows = b.positions / columns, .tile_columns = columns};
     t.outputs = b.outputs >= 32 ? 8 : b.outputs > 1 ? 4 : 1;
-    t.lanes = LOCAL_SIZE * t.outputs / b.outputs;
-    t.positions = b.positions / t.lanes;
+    t.lanes = (int)(LOCAL_SIZE * t.outputs / b.outputs);
+    t.positions = (int)(b.positions / t.lanes);
     t.seen_rows = seen(y, t.tile_rows);
     t.seen_columns = seen(x, columns);
     t.tiles = ceil_div(y->out, t.tile_rows) * ceil_div(x->out, columns);
@@ -90,60 +83,59 @@ static int64_t count_groups(const conv_form *f, conv_block b, const tiling *t) {
 
 /* ---------------------------------------------------------------- variants */
 
-typedef struct block_choice {
-  cl_recorder *s;
-  const conv_form *f;
-} block_choice;
-
-static bool takes_block(const cl_recorder *s, const conv_form *f, conv_block b) {
-  return is_depthwise(b) <= (f->channels == 1) && recorder_takes_groups(s, count_blocks(f, b)) &&
-         plan_tiling(s, f, b).some > 0;
+/* parameters: outputs and positions of a block. */
+static conv_block block_of(const kernel_variant *v) {
+  return (conv_block){.outputs = v->parameters[0], .positions = v->parameters[1]};
 }
 
-static bool is_usable(const void *ctx, int i) {
-  const block_choice *c = ctx;
-  return takes_block(c->s, c->f, block_variants[i]);
+static bool takes_block(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_block b = block_of(v);
+  return is_depthwise(b) <= (p->f.channels == 1) &&
+         recorder_takes_groups(p->s, count_blocks(&p->f, b)) &&
+         plan_tiling(p->s, &p->f, b).some > 0;
 }
 
 /* About how long it takes, to compare blocks by: the products of a group, those beyond the edges of
  * out, too, the loads for each, and how often all units have a group to make. */
-static double cost_of(const cl_recorder *s, const conv_form *f, conv_block b) {
-  const tiling t = plan_tiling(s, f, b);
+static double cost_of_block(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
+  const conv_block b = block_of(v);
+  if (!takes_block(conv, v)) return ON_REQUEST;
+  const tiling t = plan_tiling(p->s, f, b);
   const int64_t made = is_depthwise(b) ? f->outputs : b.outputs;
   const double products = (double)(made * b.positions * f->channels),
                loads = 1.0 / t.outputs + 1.0 / t.positions;
   return products * (1 + loads) *
-         (double)ceil_div(count_groups(f, b, &t), recorder_traits(s)->compute_units);
+         (double)ceil_div(count_groups(f, b, &t), recorder_traits(p->s)->compute_units);
 }
 
-static int block_by_rule(const cl_recorder *s, const conv_form *f) {
-  int best = N_BLOCKS;
-  double least = INFINITY;
-  for (int i = 0; i < N_BLOCKS; i++) {
-    if (!takes_block(s, f, block_variants[i])) continue;
-    const double cost = cost_of(s, f, block_variants[i]);
-    if (cost < least) best = i;
-    least = fmin(cost, least);
-  }
-  return best;
+static const kernel_variant block_variants[] = {
+    {"32x64", takes_block, .cost_of = cost_of_block, .parameters = {32, 64}},
+    {"64x32", takes_block, .cost_of = cost_of_block, .parameters = {64, 32}},
+    {"16x64", takes_block, .cost_of = cost_of_block, .parameters = {16, 64}},
+    {"8x128", takes_block, .cost_of = cost_of_block, .parameters = {8, 128}},
+    {"4x256", takes_block, .cost_of = cost_of_block, .parameters = {4, 256}},
+    {"1x64", takes_block, .cost_of = cost_of_block, .parameters = {1, 64}},
+    {"1x256", takes_block, .cost_of = cost_of_block, .parameters = {1, 256}}};
+
+static variants blocks_for(const conv_problem *p) {
+  return (variants){.family = "conv groups",
+                    .rows = block_variants,
+                    .n = sizeof block_variants / sizeof *block_variants,
+                    .problem = p};
 }
 
-bool conv_groups_usable(const cl_recorder *s, const conv_form *f) {
+bool conv_groups_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
   const dtype t = f->x->t.type;
-  return !recorder_traits(s)->is_cpu && !f->transposed && dtype_is_float(t) &&
-         f->out->t.type == t && f->channels > 0 && recorder_takes_groups(s, f->groups) &&
-         block_by_rule(s, f) < N_BLOCKS;
-}
-
-static conv_block choose_block(cl_recorder *s, const conv_form *f, const tuning_key *key) {
-  const block_choice ctx = {s, f};
-  const variants all = {.family = "conv groups",
-                        .rows = block_variants,
-                        .row_size = sizeof *block_variants,
-                        .n = N_BLOCKS,
-                        .is_usable = is_usable,
-                        .ctx = &ctx};
-  return block_variants[recorder_choose(s, &all, key, block_by_rule(s, f))];
+  const variants blocks = blocks_for(p);
+  (void)v;
+  return !recorder_traits(p->s)->is_cpu && !f->transposed && dtype_is_float(t) &&
+         f->out->t.type == t && f->channels > 0 && recorder_takes_groups(p->s, f->groups) &&
+         variant_by_cost(&blocks) != NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -190,8 +182,8 @@ static int64_t count_parts(cl_recorder *s, const conv_form *f, conv_block b, con
                            const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups */
   if (is_depthwise(b)) return 1;
-  const int64_t n = choose_parts(s, (variants){.family = "conv parts"}, key, count_groups(f, b, t),
-                                 OF_A_UNIT, f->channels / t->some, tensor_numel(&f->out->t));
+  const int64_t n = choose_parts(s, "conv parts", key, count_groups(f, b, t), OF_A_UNIT,
+                                 f->channels / t->some, tensor_numel(&f->out->t));
   return ceil_div(f->channels, channels_of_part(f, t, n)); /* none is empty */
 }
 
@@ -233,15 +225,22 @@ static void take_arguments(launch *l, const conv_form *f, arg_buffer weight, con
                        .factors = local_arg((size_t)(taps_of(f) * (b.outputs + 1)) * bytes)});
 }
 
-clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *f,
-                                arg_buffer weight, dtype weight_type, tuning_key key) {
-  const conv_block b = choose_block(s, f, &key);
+clave_status conv_groups(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  const conv_form *f = &p->f;
+  const tuning_key key = conv_key(s, f);
+  const variants blocks = blocks_for(p);
+  const conv_block b = block_of(recorder_choose(s, &blocks, &key));
+  arg_buffer weight;
+  dtype weight_type;
+  TRY(conv_weight(p, 0, &weight, &weight_type));
   const tiling t = plan_tiling(s, f, b);
   /* parts would lie where a weight in scratch memory does */
   const int64_t n_parts = weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(s, f, b, &t, &key);
   if (n_parts > 1) TRY(begin_parts(s, n_parts, tensor_numel(&f->out->t), f->x->t.type));
   launch l;
-  launch_begin(&l, s, n);
+  launch_begin(&l, s, p->n);
   launch_dtype(&l, "X_TYPE", f->x->t.type);
   launch_dtype(&l, "W_TYPE", weight_type);
   launch_compute(&l, f->x->t.type);
@@ -258,5 +257,5 @@ clave_status opencl_conv_groups(cl_recorder *s, const node *n, const conv_form *
          local[3] = {LOCAL_SIZE, 1, 1};
   TRY(launch_run(&l, 3, global, local));
   const matmul_form as_product = product_of(f);
-  return n_parts > 1 ? add_parts(s, n, &as_product, n_parts) : NULL;
+  return n_parts > 1 ? add_parts(s, p->n, &as_product, n_parts) : NULL;
 }

@@ -1,7 +1,7 @@
 /* Convolutions of images in float with outputs in lanes, for CPUs: kernels_cl/conv/conv_lanes.cl.
  * Images with padding are copied with it, a few at a time, as is what a strided kernel of one
  * element sees. */
-#include "backend/opencl/ops/conv/conv_lanes.h"
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
@@ -60,9 +60,12 @@ static bool has_large_copies(const conv_form *f) {
                              LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
 }
 
-bool conv_lanes_usable(cl_recorder *s, const conv_form *f) {
+bool conv_lanes_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
   const dtype w = f->weight->t.type;
-  const gemm g = weight_of(s, NULL, f);
+  const gemm g = weight_of(p->s, NULL, f);
+  (void)v;
   return !f->transposed && f->groups == 1 && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && (w == DTYPE_F32 || w == DTYPE_F16 || w == DTYPE_BF16) &&
          conv_dim_is_absent(&f->dims[0]) && !has_large_copies(f) && gemm_panels_usable(&g) &&
@@ -180,8 +183,11 @@ static void join_rows(conv_form *f) {
   y->in = y->out = 1;
 }
 
-clave_status conv_lanes(cl_recorder *s, const node *n, const conv_form *form) {
-  conv_form joined = *form;
+clave_status conv_lanes(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  const node *n = p->n;
+  conv_form joined = p->f;
   const conv_form *f = &joined;
   join_rows(&joined);
   const int64_t bytes = image_floats(f) * (int64_t)sizeof(float),

@@ -1,5 +1,5 @@
 /* Floats of weights: conv_widen of kernels_cl/conv/conv.cl, or what decodes any constant. */
-#include "backend/opencl/ops/conv/conv_weight.h"
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/encoded.h"
 #include "backend/opencl/ops/families.h"
@@ -42,4 +42,22 @@ clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *
   TRY(recorder_form(s, &f, &number));
   *out = form_arg(number);
   return NULL;
+}
+
+/* A CPU makes floats of halves slowly one by one. */
+static bool widens(const conv_problem *p) {
+  const tensor *w = &p->f.weight->t;
+  return w->encoding.kind || (recorder_traits(p->s)->is_cpu && w->type == DTYPE_F16);
+}
+
+clave_status conv_weight(const conv_problem *p, int64_t used, arg_buffer *weight, dtype *type) {
+  const bound_tensor *w = p->f.weight;
+  *weight = buffer_arg(w);
+  *type = w->t.type;
+  if (!widens(p)) return NULL;
+  *type = DTYPE_F32;
+  if (recorder_takes_form(p->s, w)) return conv_float_form(p->s, p->n, w, weight);
+  *weight = scratch_arg(used);
+  TRY(recorder_scratch(p->s, sizeof(float) * (size_t)(used + tensor_numel(&w->t))));
+  return conv_floats(p->s, p->n, w, *weight);
 }

@@ -50,7 +50,8 @@ int64_t gemm_tile_rows(const gemm *g) {
   return recorder_traits(g->s)->is_cpu ? BLOCK : BLOCK * SIDE;
 }
 
-clave_status gemm_tile(const gemm *g) {
+clave_status gemm_tile(const void *product) {
+  const gemm *g = product;
   launch l;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_args){.gemm = gemm_operands(g)});

@@ -15,22 +15,6 @@ typedef struct gemm {
   int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
 } gemm;
 
-typedef enum gemm_kind {
-  GEMM_TILE,         /* matmul.cl: any dtype, any strides */
-  GEMM_LOCAL,        /* gemm_local.cl: float, GPU */
-  GEMM_DIRECT,       /* gemm_direct.cl: float, GPU, a constant b */
-  GEMM_IMAGE,        /* the same, b as an image */
-  GEMM_MMA,          /* gemm_mma.cl: F16 or BF16, or rounded to it, GPU */
-  GEMM_PACKED,       /* gemm.cl: float, CPU */
-  GEMM_PANELS,       /* gemm_panels.cl: float, CPU, few rows of a and a constant b */
-  GEMM_ENCODED,      /* gemv_encoded.cl: an encoded b */
-  GEMM_ROWS,         /* gemv.cl, few rows of a, CPU; b by rows of k (a transposed weight) */
-  GEMM_COLUMNS,      /* gemv.cl, few rows of a, CPU; b by rows of n */
-  GEMM_ROW_LANES,    /* gemv_lanes.cl: as GEMM_ROWS, GPU */
-  GEMM_COLUMN_LANES, /* gemv_lanes.cl: as GEMM_COLUMNS, GPU */
-  GEMM_CLBLAST
-} gemm_kind;
-
 static inline bool gemm_is_small_float(dtype t) {
   return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
@@ -44,6 +28,9 @@ clave_status gemm_record(const gemm *g) STATUS_CHECK;
 /* The sizes and dtypes of a product. */
 tuning_key gemm_key(const gemm *g);
 
+/* The implementations, which rows of tables in matmul.c and gemm_encoded.c name: product is a const
+ * gemm *. */
+
 /* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and how b is encoded. */
 void gemm_begin(launch *l, const gemm *g);
 void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
@@ -51,13 +38,13 @@ void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 gemm_params gemm_operands(const gemm *g);
 gemm_params gemm_operands_of(const gemm *g, arg_buffer b); /* with another b */
 
-clave_status gemm_tile(const gemm *g) STATUS_CHECK;
-int64_t gemm_tile_rows(const gemm *g); /* of a group of work-items */
+clave_status gemm_tile(const void *product) STATUS_CHECK; /* matmul.cl: any dtype, any strides */
+int64_t gemm_tile_rows(const gemm *g);                    /* of a group of work-items */
 /* Rows of a panel of a on CPUs, as kernels_cl/gemm/gemm_tile.h has them. */
 static inline int gemm_panel_rows(const device_traits *t) { return t->vector_width == 8 ? 6 : 8; }
 bool gemm_packed_usable(const gemm *g);                 /* a CPU with enough local memory */
 bool gemm_packed_takes(const gemm *g, int64_t columns); /* for a work-item, other than by rule */
-clave_status gemm_packed(const gemm *g) STATUS_CHECK;
+clave_status gemm_packed(const void *product) STATUS_CHECK; /* gemm.cl: floats up to F32, CPU */
 /* a in panels of rows: a constant once, else in scratch memory behind `used` floats of it. */
 clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) STATUS_CHECK;
 /* gemm_local.c: GPUs, floats up to F32, each operand contiguous along an axis. */
@@ -65,8 +52,8 @@ bool gemm_local_usable(const gemm *g);
 bool gemm_local_is_better(const gemm *g);           /* than gemm_tile, by rule */
 bool gemm_local_takes(const gemm *g, int64_t tile); /* rows and columns of a tile */
 void gemm_define_orders(launch *l, const gemm *g);  /* which axis that is */
-clave_status gemm_local(const gemm *g) STATUS_CHECK;
-/* Of GEMM_LOCAL and GEMM_MMA: groups of work-items, by the rows and columns of a tile. */
+clave_status gemm_local(const void *product) STATUS_CHECK;
+/* Groups of work-items of gemm_local and gemm_mma, by the rows and columns of a tile. */
 int64_t gemm_groups(const gemm *g, int64_t tile);
 /* Of the same, in this order: parts that k is cut in; scratch memory for them; arguments of the
  * launch, which takes the epilogue behind them if there is one part. parts.h ends what has
@@ -77,33 +64,34 @@ parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts);
 /* gemm_direct.c: a constant b, without local memory. */
 bool gemm_direct_usable(const gemm *g);
 bool gemm_image_usable(const gemm *g); /* b as an image */
-clave_status gemm_direct(const gemm *g) STATUS_CHECK;
-clave_status gemm_image(const gemm *g) STATUS_CHECK;
+clave_status gemm_direct(const void *product) STATUS_CHECK;
+clave_status gemm_image(const void *product) STATUS_CHECK;
 /* gemm_mma.c */
 /* Sets g->mma: MMA_NONE where there is no instruction for these operands, or it may not round. */
 clave_status gemm_choose_mma(gemm *g) STATUS_CHECK;
 bool gemm_mma_takes(const gemm *g, int64_t tile);
-clave_status gemm_mma(const gemm *g) STATUS_CHECK;
+clave_status gemm_mma(const void *product) STATUS_CHECK;
 /* gemm_panels.c: a constant b, in panels. */
 bool gemm_panels_usable(const gemm *g);
 int64_t gemm_panel_columns(const cl_recorder *s);
 bool gemm_has_one_b(const gemm *g);  /* for all batches */
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels to be fast */
 bool gemm_panels_takes(const gemm *g, int64_t panels); /* for a work-item; 0: as many as by rule */
-clave_status gemm_panels(const gemm *g) STATUS_CHECK;
+clave_status gemm_panels(const void *product) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 
-/* gemm_encoded.c */
-clave_status gemm_encoded(const gemm *g) STATUS_CHECK;
+/* gemm_encoded.c: an encoded b, of which it has variants of its own. */
+clave_status gemm_encoded(const void *product) STATUS_CHECK;
 
-clave_status gemm_row_lanes(const gemm *g) STATUS_CHECK;
-clave_status gemm_column_lanes(const gemm *g) STATUS_CHECK;
-clave_status gemm_rows(const gemm *g) STATUS_CHECK;
-clave_status gemm_columns(const gemm *g) STATUS_CHECK;
+/* Few rows of a: b by rows of k (a transposed weight), or of n; gemv.cl on CPUs, gemv_lanes.cl. */
+clave_status gemm_row_lanes(const void *product) STATUS_CHECK;
+clave_status gemm_column_lanes(const void *product) STATUS_CHECK;
+clave_status gemm_rows(const void *product) STATUS_CHECK;
+clave_status gemm_columns(const void *product) STATUS_CHECK;
 bool gemm_columns_takes(const gemm *g, int64_t columns); /* for a work-item of a CPU */
 
 /* gemm_clblast.c */
 bool gemm_clblast_usable(const gemm *g); /* libclblast is there and takes these operands */
-clave_status gemm_clblast(const gemm *g) STATUS_CHECK;
+clave_status gemm_clblast(const void *product) STATUS_CHECK;
 
 #endif

@@ -108,7 +108,8 @@ static clave_status record_instead(const gemm *g, cl_recording **out) {
   return NULL;
 }
 
-clave_status gemm_clblast(const gemm *g) {
+clave_status gemm_clblast(const void *product) {
+  const gemm *g = product;
   if (g->f.bias) TRY(broadcast_bias(g));
   const blas_call call = {.m = (size_t)g->f.m,
                           .n = (size_t)g->f.n,

@@ -80,5 +80,5 @@ static clave_status multiply(const gemm *g, bool as_image) {
   return launch_run(&l, 3, global, local);
 }
 
-clave_status gemm_direct(const gemm *g) { return multiply(g, false); }
-clave_status gemm_image(const gemm *g) { return multiply(g, true); }
+clave_status gemm_direct(const void *product) { return multiply(product, false); }
+clave_status gemm_image(const void *product) { return multiply(product, true); }

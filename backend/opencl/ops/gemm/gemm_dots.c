@@ -30,46 +30,49 @@ static void choose_lanes_tile(const gemm *g, tile *t) {
 }
 
 /* None changes a bit: sums are of integers, and a part's are added in order. */
-static const struct tile_variant {
-  const char *name;
-  int rows, panels, lanes; /* rows 0 and lanes 0: by rule */
-} tile_variants[] = {{"rule", 0, 0, 0},    {"2x2", 2, 2, 0},     {"4x2", 4, 2, 0},
-                     {"lanes 4", 0, 0, 4}, {"lanes 8", 0, 0, 8}, {"lanes 16", 0, 0, 16}};
-
-typedef struct tile_choice {
+typedef struct tile_problem {
   const gemm *g;
   const code_panels *p;
-} tile_choice;
+} tile_problem;
 
-static bool takes_tile(const void *ctx, int i) {
-  const tile_choice *c = ctx;
-  const struct tile_variant *v = &tile_variants[i];
-  if (v->lanes)
-    return is_few(c->g) && c->p->parts >= v->lanes &&
-           recorder_traits(c->g->s)->max_local >= (size_t)(v->lanes * CODE_PANEL);
-  return !v->rows || !is_few(c->g);
+/* parameters: rows and panels of a tile, of many rows; lanes that share a column, of few. */
+static bool takes_rows(const void *problem, const kernel_variant *v) {
+  (void)v;
+  return !is_few(((const tile_problem *)problem)->g);
 }
 
+static bool takes_lanes(const void *problem, const kernel_variant *v) {
+  const tile_problem *c = problem;
+  const int64_t lanes = v->parameters[2];
+  return is_few(c->g) && c->p->parts >= lanes &&
+         recorder_traits(c->g->s)->max_local >= (size_t)(lanes * CODE_PANEL);
+}
+
+static const kernel_variant tile_variants[] = {{.name = "rule"},
+                                               {"2x2", takes_rows, .parameters = {2, 2, 0}},
+                                               {"4x2", takes_rows, .parameters = {4, 2, 0}},
+                                               {"lanes 4", takes_lanes, .parameters = {0, 0, 4}},
+                                               {"lanes 8", takes_lanes, .parameters = {0, 0, 8}},
+                                               {"lanes 16", takes_lanes, .parameters = {0, 0, 16}}};
+
 /* Puts what the tuning table has in the place of t. */
-static void tune_tile(const tile_choice *c, tile *t) {
+static void tune_tile(const tile_problem *c, tile *t) {
   const gemm *g = c->g;
   tuning_key k = gemm_key(g);
   tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
   const variants all = {.family = "dots tile",
                         .rows = tile_variants,
-                        .row_size = sizeof *tile_variants,
                         .n = sizeof tile_variants / sizeof *tile_variants,
-                        .is_usable = takes_tile,
-                        .ctx = c};
-  const struct tile_variant *v = &tile_variants[recorder_choose(g->s, &all, &k, 0)];
-  t->lanes = v->lanes;
-  if (!v->rows) return;
-  t->rows = v->rows;
-  t->panels = v->panels;
+                        .problem = c};
+  const int64_t *taken = recorder_choose(g->s, &all, &k)->parameters;
+  t->lanes = (int)taken[2];
+  if (!taken[0]) return;
+  t->rows = (int)taken[0];
+  t->panels = (int)taken[1];
 }
 
 static clave_status choose_tile(const gemm *g, const code_panels *p, tile *t) {
-  const tile_choice c = {.g = g, .p = p};
+  const tile_problem c = {.g = g, .p = p};
   *t = (tile){.rows = 1};
   TRY(recorder_dots(g->s, &t->dots));
   choose_lanes_tile(g, t);

@@ -23,10 +23,10 @@ static int lanes_of(const gemm *g) {
 }
 
 /* More rows than those on GPUs. */
-static clave_status multiply_tiles(const gemm *g, const code_panels *none) {
+static clave_status multiply_tiles(const void *product) {
+  const gemm *g = product;
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/gemm/matmul_encoded.cl */
   launch l;
-  (void)none;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_encoded_args){.a = buffer_arg(g->f.a),
                                          .a_batch = strides_arg(&g->f.batch_a),
@@ -51,13 +51,13 @@ static clave_status multiply_tiles(const gemm *g, const code_panels *none) {
   return launch_run(&l, 3, global, local);
 }
 
-static clave_status multiply_few(const gemm *g, const code_panels *none) {
+static clave_status multiply_few(const void *product) {
+  const gemm *g = product;
   bool is_cpu = recorder_traits(g->s)->is_cpu;
   int rows = rows_at_once(g), lanes = lanes_of(g);
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = is_cpu ? max_i64(1, min_i64(64, g->f.n * g->f.batches / wanted)) : 1;
   launch l;
-  (void)none;
   gemm_begin(&l, g);
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows);
@@ -92,77 +92,75 @@ static clave_status multiply_few(const gemm *g, const code_panels *none) {
 
 /* ---------------------------------------------------------------- the choice */
 
-typedef enum encoded_kind { BY_DOTS, BY_CODES, BY_PACKED, BY_FEW, BY_TILES } encoded_kind;
-
-static encoded_kind choose(const gemm *g) {
+static bool takes_dots(const void *product, const kernel_variant *v) {
   code_panels p;
-  if (gemm_dots_usable(g, &p)) return BY_DOTS;
-  if (gemm_codes_few(g) && gemm_codes_usable(g, &p)) return BY_CODES;
-  if (gemm_packed_usable(g) && gemm_codes_usable(g, &p)) return BY_PACKED;
-  if (g->f.m <= MOST_ROWS || g->f.k == 0) return BY_FEW;
-  if (!recorder_traits(g->s)->is_cpu) return BY_TILES;
-  return gemm_packed_usable(g) ? BY_PACKED : BY_FEW;
+  (void)v;
+  return gemm_dots_usable(product, &p);
 }
 
-static bool takes_codes(const gemm *g, code_panels *p) {
+static bool takes_codes(const void *product, const kernel_variant *v) {
   enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
-  return g->f.m <= MOST_CODES && gemm_codes_usable(g, p);
+  const gemm *g = product;
+  code_panels p;
+  (void)v;
+  return g->f.m <= MOST_CODES && gemm_codes_usable(g, &p);
 }
 
-static bool takes_packed(const gemm *g, code_panels *none) {
-  (void)none;
-  return gemm_packed_usable(g);
+static double cost_of_codes(const void *product, const kernel_variant *v) {
+  return gemm_codes_few(product) ? v->cost : ON_REQUEST;
 }
 
-static bool takes_any(const gemm *g, code_panels *none) {
-  (void)g;
-  (void)none;
-  return true;
+static bool takes_packed(const void *product, const kernel_variant *v) {
+  (void)v;
+  return gemm_packed_usable(product);
 }
 
-static bool takes_tiles(const gemm *g, code_panels *none) {
-  (void)none;
+static bool has_few_rows(const gemm *g) { return g->f.m <= MOST_ROWS || g->f.k == 0; }
+
+/* Without panels of codes packing decodes b in each run, which many rows are worth. */
+static double cost_of_packed(const void *product, const kernel_variant *v) {
+  code_panels p;
+  return gemm_codes_usable(product, &p) || !has_few_rows(product) ? v->cost : ON_REQUEST;
+}
+
+static bool takes_tiles(const void *product, const kernel_variant *v) {
+  const gemm *g = product;
+  (void)v;
   return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
 }
 
-static clave_status multiply_packed(const gemm *g, const code_panels *none) {
-  (void)none;
-  return gemm_packed(g);
+static double cost_of_tiles(const void *product, const kernel_variant *v) {
+  return has_few_rows(product) ? ON_REQUEST : v->cost;
 }
 
-/* usable: says which panels `multiply` takes, if it takes any. */
-static const struct encoded_variant {
-  const char *name;
-  bool (*usable)(const gemm *g, code_panels *p);
-  clave_status (*multiply)(const gemm *g, const code_panels *p);
-} encoded_variants[] = {[BY_DOTS] = {"dots", gemm_dots_usable, gemm_dots},
-                        [BY_CODES] = {"codes", takes_codes, gemm_codes_rows},
-                        [BY_PACKED] = {"packed", takes_packed, multiply_packed},
-                        [BY_FEW] = {"few", takes_any, multiply_few},
-                        [BY_TILES] = {"tiles", takes_tiles, multiply_tiles}};
-
-static bool is_usable(const void *ctx, int i) {
+static clave_status record_dots(const void *product) {
   code_panels p;
-  return encoded_variants[i].usable(ctx, &p);
+  (void)gemm_dots_usable(product, &p);
+  return gemm_dots(product, &p);
 }
 
-static encoded_kind choose_variant(const gemm *g) {
+static clave_status record_codes(const void *product) {
+  code_panels p;
+  (void)gemm_codes_usable(product, &p);
+  return gemm_codes_rows(product, &p);
+}
+
+static const kernel_variant encoded_variants[] = {
+    {"dots", takes_dots, .record = record_dots},
+    {"codes", takes_codes, .cost = 1, .cost_of = cost_of_codes, .record = record_codes},
+    {"packed", takes_packed, .cost = 2, .cost_of = cost_of_packed, .record = gemm_packed},
+    {"few", .cost = 4, .record = multiply_few},
+    {"tiles", takes_tiles, .cost = 3, .cost_of = cost_of_tiles, .record = multiply_tiles}};
+
+/* Groups of rows are multiplied as they lie where digits do not do. */
+clave_status gemm_encoded(const void *product) {
+  const gemm *g = product;
+  if (g->grouped) return takes_dots(g, NULL) ? record_dots(g) : multiply_few(g);
   tuning_key k = gemm_key(g);
   tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
   const variants all = {.family = "encoded matmul",
                         .rows = encoded_variants,
-                        .row_size = sizeof *encoded_variants,
                         .n = sizeof encoded_variants / sizeof *encoded_variants,
-                        .is_usable = is_usable,
-                        .ctx = g};
-  return (encoded_kind)recorder_choose(g->s, &all, &k, (int)choose(g));
-}
-
-/* Groups of rows are multiplied as they lie where digits do not do. */
-clave_status gemm_encoded(const gemm *g) {
-  code_panels p = {0};
-  if (g->grouped) return gemm_dots_usable(g, &p) ? gemm_dots(g, &p) : multiply_few(g, &p);
-  const struct encoded_variant *v = &encoded_variants[choose_variant(g)];
-  (void)v->usable(g, &p);
-  return v->multiply(g, &p);
+                        .problem = g};
+  return recorder_choose(g->s, &all, &k)->record(g);
 }

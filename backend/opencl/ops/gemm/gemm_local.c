@@ -60,9 +60,8 @@ static int64_t part_depth(const gemm *g, int64_t n_parts) {
 int64_t gemm_parts(const gemm *g, int64_t tile) {
   enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* k of a part; groups */
   const tuning_key k = gemm_key(g);
-  const int64_t n =
-      choose_parts(g->s, (variants){.family = "matmul parts"}, &k, gemm_groups(g, tile), OF_A_UNIT,
-                   g->f.k / LEAST_DEPTH, g->f.batches * g->f.m * g->f.n);
+  const int64_t n = choose_parts(g->s, "matmul parts", &k, gemm_groups(g, tile), OF_A_UNIT,
+                                 g->f.k / LEAST_DEPTH, g->f.batches * g->f.m * g->f.n);
   return ceil_div(g->f.k, part_depth(g, n)); /* none is empty */
 }
 
@@ -78,7 +77,8 @@ parts_params gemm_parts_of(launch *l, const gemm *g, int64_t n_parts) {
                         .part_depth = part_depth(g, n_parts)};
 }
 
-clave_status gemm_local(const gemm *g) {
+clave_status gemm_local(const void *product) {
+  const gemm *g = product;
   const int64_t tile = tile_of(g), n_parts = gemm_parts(g, tile);
   TRY(gemm_begin_parts(g, n_parts));
   launch l;

@@ -48,7 +48,8 @@ static int64_t tile_of(const gemm *g) {
   return large ? LARGE : SMALL;
 }
 
-clave_status gemm_mma(const gemm *g) {
+clave_status gemm_mma(const void *product) {
+  const gemm *g = product;
   const int64_t tile = tile_of(g), n_parts = gemm_parts(g, tile);
   dtype type;
   bool rounds;

@@ -210,7 +210,8 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   return NULL;
 }
 
-clave_status gemm_packed(const gemm *g) {
+clave_status gemm_packed(const void *product) {
+  const gemm *g = product;
   int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
   bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH && !sums_are_local(g);
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;

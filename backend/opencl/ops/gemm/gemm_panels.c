@@ -117,7 +117,8 @@ static share share_panels(const gemm *g) {
   return s;
 }
 
-clave_status gemm_panels(const gemm *g) {
+clave_status gemm_panels(const void *product) {
+  const gemm *g = product;
   share s = share_panels(g);
   arg_buffer b;
   TRY(gemm_b_panels(g, &b));

@@ -36,7 +36,8 @@ static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats
   return launch_run(&l, 2, global, local);
 }
 
-clave_status gemm_rows(const gemm *g) {
+clave_status gemm_rows(const void *product) {
+  const gemm *g = product;
   int64_t m = class_of(g->f.m), each = share_columns(g, 4, 64);
   return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
 }
@@ -46,7 +47,8 @@ static int64_t most_columns(const gemm *g) { return class_of(g->f.m) == 8 ? 512 
 
 bool gemm_columns_takes(const gemm *g, int64_t columns) { return columns <= most_columns(g); }
 
-clave_status gemm_columns(const gemm *g) {
+clave_status gemm_columns(const void *product) {
+  const gemm *g = product;
   int64_t m = class_of(g->f.m), each = share_columns(g, 64, most_columns(g));
   return run(g, false, each, (size_t)(each * m));
 }

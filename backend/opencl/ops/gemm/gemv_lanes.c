@@ -40,7 +40,8 @@ static int64_t rows_at_once(const gemm *g, int64_t lanes) {
   return has_work(g, g->f.n / (most * GROUP / lanes)) ? most : 1;
 }
 
-clave_status gemm_row_lanes(const gemm *g) {
+clave_status gemm_row_lanes(const void *product) {
+  const gemm *g = product;
   int64_t lanes = row_lanes(g), rows = rows_at_once(g, lanes);
   bool subgroups = false;
   if (lanes == GROUP) TRY(recorder_has_subgroups(g->s, &subgroups));
@@ -59,7 +60,8 @@ static int64_t column_lanes(const gemm *g) {
   return has_work(g, g->f.n / (MANY * COLUMNS)) ? MANY : FEW;
 }
 
-clave_status gemm_column_lanes(const gemm *g) {
+clave_status gemm_column_lanes(const void *product) {
+  const gemm *g = product;
   int64_t lanes = column_lanes(g);
   launch l;
   begin(&l, g, lanes);

@@ -1,4 +1,4 @@
-/* Matmul: chooses the implementation of gemm.h that runs a product. */
+/* Matmul: the table of implementations of products (gemm.h), and groups of rows. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "opencl_ops.h"
@@ -20,138 +20,173 @@ static bool clblast_is_better(const gemm *g) {
   return (double)g->f.m * (double)g->f.n * (double)g->f.k >= clblast_from && gemm_clblast_usable(g);
 }
 
-/* What multiplies a few rows; GEMM_TILE: nothing does. */
-static gemm_kind choose_for_few(const gemm *g) {
+typedef clave_status (*gemm_function)(const void *product);
+
+/* The implementation for a few rows of these dtypes and strides; NULL: there is none. */
+static gemm_function for_few_rows(const gemm *g) {
   bool is_cpu = recorder_traits(g->s)->is_cpu;
-  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
+  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return NULL;
   if (!is_cpu && !(gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type)))
-    return GEMM_TILE;
-  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return is_cpu ? GEMM_ROWS : GEMM_ROW_LANES;
-  if (g->f.b_n != 1 && g->f.n != 1) return GEMM_TILE;
-  return is_cpu ? GEMM_COLUMNS : GEMM_COLUMN_LANES;
+    return NULL;
+  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return is_cpu ? gemm_rows : gemm_row_lanes;
+  if (g->f.b_n != 1 && g->f.n != 1) return NULL;
+  return is_cpu ? gemm_columns : gemm_column_lanes;
 }
 
-/* The rule, from dtype, sizes, strides and the kind of device. */
-static gemm_kind choose(const gemm *g) {
-  if (gemm_is_encoded(g)) return GEMM_ENCODED;
-  if (gemm_is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
-    return GEMM_PANELS;
-  gemm_kind few = choose_for_few(g);
-  if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
-  if (g->grouped || !gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
-  if (g->mma == MMA_PTX && gemm_local_is_better(g)) return GEMM_MMA;
-  if (clblast_is_better(g)) return GEMM_CLBLAST;
-  if (gemm_packed_usable(g)) return GEMM_PACKED;
-  const device_traits *t = recorder_traits(g->s);
-  if (t->reads_images && gemm_image_usable(g)) return GEMM_IMAGE;
-  if (t->shares_badly && gemm_direct_usable(g)) return GEMM_DIRECT;
-  return gemm_local_is_better(g) ? GEMM_LOCAL : GEMM_TILE;
+/* ---------------------------------------------------------------- what rows of the table can run
+ */
+
+static bool takes_few(const void *product, const kernel_variant *v) {
+  const gemm *g = product;
+  return g->f.m <= FEW_ROWS && for_few_rows(g) == v->record;
 }
 
-/* Of each kind the first is what the rule takes. */
-static const struct gemm_variant {
-  const char *name;
-  gemm_kind kind;
-  int64_t each;
-} gemm_variants[] = {{"tile", GEMM_TILE, 0},
-                     {"packed", GEMM_PACKED, 0},
-                     {"packed 32", GEMM_PACKED, 32},
-                     {"packed 64", GEMM_PACKED, 64},
-                     {"packed 256", GEMM_PACKED, 256},
-                     {"panels", GEMM_PANELS, 0},
-                     {"panels 4", GEMM_PANELS, 4},
-                     {"panels 8", GEMM_PANELS, 8},
-                     {"panels 16", GEMM_PANELS, 16},
-                     {"rows", GEMM_ROWS, 0},
-                     {"rows 4", GEMM_ROWS, 4},
-                     {"rows 16", GEMM_ROWS, 16},
-                     {"rows 64", GEMM_ROWS, 64},
-                     {"columns", GEMM_COLUMNS, 0},
-                     {"columns 64", GEMM_COLUMNS, 64},
-                     {"columns 256", GEMM_COLUMNS, 256},
-                     {"columns 1024", GEMM_COLUMNS, 1024},
-                     {"clblast", GEMM_CLBLAST, 0},
-                     {"local", GEMM_LOCAL, 0},
-                     {"local 64", GEMM_LOCAL, 64},
-                     {"local 128", GEMM_LOCAL, 128},
-                     {"direct", GEMM_DIRECT, 0},
-                     {"direct 2", GEMM_DIRECT, 2},
-                     {"direct 4", GEMM_DIRECT, 4},
-                     {"direct 8", GEMM_DIRECT, 8},
-                     {"image", GEMM_IMAGE, 0},
-                     {"image 2", GEMM_IMAGE, 2},
-                     {"image 4", GEMM_IMAGE, 4},
-                     {"image 8", GEMM_IMAGE, 8},
-                     {"mma", GEMM_MMA, 0},
-                     {"mma 64", GEMM_MMA, 64},
-                     {"mma 128", GEMM_MMA, 128},
-                     {"row lanes", GEMM_ROW_LANES, 0},
-                     {"row lanes 16", GEMM_ROW_LANES, 16},
-                     {"row lanes 64", GEMM_ROW_LANES, 64},
-                     {"column lanes", GEMM_COLUMN_LANES, 0},
-                     {"column lanes 4", GEMM_COLUMN_LANES, 4},
-                     {"column lanes 16", GEMM_COLUMN_LANES, 16}};
-enum { N_GEMM_VARIANTS = sizeof gemm_variants / sizeof *gemm_variants };
-
-static bool variant_is_usable(const void *ctx, int i) {
-  const gemm *g = ctx;
-  const struct gemm_variant *v = &gemm_variants[i];
-  bool is_few = g->f.m <= FEW_ROWS && choose_for_few(g) == v->kind;
-  if (v->kind == GEMM_TILE) return true;
-  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return false;
-  switch (v->kind) {
-    case GEMM_PACKED:
-      return gemm_packed_usable(g) && (!v->each || gemm_packed_takes(g, v->each));
-    case GEMM_PANELS:
-      return gemm_panels_usable(g) && gemm_panels_takes(g, v->each);
-    case GEMM_LOCAL:
-      return gemm_local_usable(g) && (!v->each || gemm_local_takes(g, v->each));
-    case GEMM_DIRECT:
-      return gemm_direct_usable(g);
-    case GEMM_IMAGE:
-      return gemm_image_usable(g);
-    case GEMM_MMA:
-      return g->mma != MMA_NONE && (!v->each || gemm_mma_takes(g, v->each));
-    case GEMM_COLUMNS:
-      return is_few && (!v->each || gemm_columns_takes(g, v->each));
-    case GEMM_CLBLAST:
-      return !g->grouped && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
-             g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
-    default:
-      return is_few;
-  }
+static bool takes_few_columns(const void *product, const kernel_variant *v) {
+  return takes_few(product, v) && gemm_columns_takes(product, v->parameters[0]);
 }
 
-static const struct gemm_variant *choose_variant(const gemm *g) {
+static bool is_float_product(const gemm *g) {
+  return gemm_is_small_float(g->f.out->t.type) && g->f.k > 0;
+}
+
+/* Whether the kernels for many rows, which know no groups of them, may be asked. */
+static bool is_in_one_piece(const gemm *g) { return is_float_product(g) && !g->grouped; }
+
+static bool takes_packed(const void *product, const kernel_variant *v) {
+  const int64_t columns = v->parameters[0];
+  return is_in_one_piece(product) && gemm_packed_usable(product) &&
+         (!columns || gemm_packed_takes(product, columns));
+}
+
+static bool takes_panels(const void *product, const kernel_variant *v) {
+  return is_float_product(product) && gemm_panels_usable(product) &&
+         gemm_panels_takes(product, v->parameters[0]);
+}
+
+static double cost_of_panels(const void *product, const kernel_variant *v) {
+  return gemm_panels_few(product) ? v->cost : ON_REQUEST;
+}
+
+static bool takes_local(const void *product, const kernel_variant *v) {
+  const int64_t tile = v->parameters[0];
+  return is_in_one_piece(product) && gemm_local_usable(product) &&
+         (!tile || gemm_local_takes(product, tile));
+}
+
+static double cost_of_local(const void *product, const kernel_variant *v) {
+  return gemm_local_is_better(product) ? v->cost : ON_REQUEST;
+}
+
+static bool takes_direct(const void *product, const kernel_variant *v) {
+  (void)v;
+  return is_in_one_piece(product) && gemm_direct_usable(product);
+}
+
+static double cost_of_direct(const void *product, const kernel_variant *v) {
+  return recorder_traits(((const gemm *)product)->s)->shares_badly ? v->cost : ON_REQUEST;
+}
+
+static bool takes_image(const void *product, const kernel_variant *v) {
+  (void)v;
+  return is_in_one_piece(product) && gemm_image_usable(product);
+}
+
+static double cost_of_image(const void *product, const kernel_variant *v) {
+  return recorder_traits(((const gemm *)product)->s)->reads_images ? v->cost : ON_REQUEST;
+}
+
+static bool takes_mma(const void *product, const kernel_variant *v) {
+  const gemm *g = product;
+  const int64_t tile = v->parameters[0];
+  return is_in_one_piece(g) && g->mma != MMA_NONE && (!tile || gemm_mma_takes(g, tile));
+}
+
+static double cost_of_mma(const void *product, const kernel_variant *v) {
+  const gemm *g = product;
+  return g->mma == MMA_PTX && gemm_local_is_better(g) ? v->cost : ON_REQUEST;
+}
+
+static bool takes_clblast(const void *product, const kernel_variant *v) {
+  const gemm *g = product;
+  (void)v;
+  return is_in_one_piece(g) && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
+         g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
+}
+
+static double cost_of_clblast(const void *product, const kernel_variant *v) {
+  return clblast_is_better(product) ? v->cost : ON_REQUEST;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+/* parameters: columns, panels or what else the implementation cuts n by, or the side of its tiles;
+ * 0: by its own rule. The order of costs is that of measurements (docs/performance_products.md). */
+static const kernel_variant gemm_variants[] = {
+    {"tile", .cost = 9, .record = gemm_tile},
+    {"packed", takes_packed, .cost = 5, .record = gemm_packed},
+    {"packed 32", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {32}},
+    {"packed 64", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {64}},
+    {"packed 256", takes_packed, .cost = 5, .record = gemm_packed, .parameters = {256}},
+    {"panels", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels},
+    {"panels 4", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
+     .parameters = {4}},
+    {"panels 8", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
+     .parameters = {8}},
+    {"panels 16", takes_panels, .cost = 1, .cost_of = cost_of_panels, .record = gemm_panels,
+     .parameters = {16}},
+    {"rows", takes_few, .cost = 2, .record = gemm_rows},
+    {"rows 4", takes_few, .cost = 2, .record = gemm_rows, .parameters = {4}},
+    {"rows 16", takes_few, .cost = 2, .record = gemm_rows, .parameters = {16}},
+    {"rows 64", takes_few, .cost = 2, .record = gemm_rows, .parameters = {64}},
+    {"columns", takes_few, .cost = 2, .record = gemm_columns},
+    {"columns 64", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {64}},
+    {"columns 256", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {256}},
+    {"columns 1024", takes_few_columns, .cost = 2, .record = gemm_columns, .parameters = {1024}},
+    {"clblast", takes_clblast, .cost = 4, .cost_of = cost_of_clblast, .record = gemm_clblast},
+    {"local", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local},
+    {"local 64", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
+     .parameters = {64}},
+    {"local 128", takes_local, .cost = 8, .cost_of = cost_of_local, .record = gemm_local,
+     .parameters = {128}},
+    {"direct", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct},
+    {"direct 2", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
+     .parameters = {2}},
+    {"direct 4", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
+     .parameters = {4}},
+    {"direct 8", takes_direct, .cost = 7, .cost_of = cost_of_direct, .record = gemm_direct,
+     .parameters = {8}},
+    {"image", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image},
+    {"image 2", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+     .parameters = {2}},
+    {"image 4", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+     .parameters = {4}},
+    {"image 8", takes_image, .cost = 6, .cost_of = cost_of_image, .record = gemm_image,
+     .parameters = {8}},
+    {"mma", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma},
+    {"mma 64", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
+     .parameters = {64}},
+    {"mma 128", takes_mma, .cost = 3, .cost_of = cost_of_mma, .record = gemm_mma,
+     .parameters = {128}},
+    {"row lanes", takes_few, .cost = 2, .record = gemm_row_lanes},
+    {"row lanes 16", takes_few, .cost = 2, .record = gemm_row_lanes, .parameters = {16}},
+    {"row lanes 64", takes_few, .cost = 2, .record = gemm_row_lanes, .parameters = {64}},
+    {"column lanes", takes_few, .cost = 2, .record = gemm_column_lanes},
+    {"column lanes 4", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {4}},
+    {"column lanes 16", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {16}}};
+
+clave_status gemm_record(const gemm *g) {
+  gemm chosen = *g;
+  if (gemm_is_encoded(g)) return gemm_encoded(g);
+  if (g->codes) return gemm_packed(g);
+  if (!g->grouped) TRY(gemm_choose_mma(&chosen));
   const tuning_key k = gemm_key(g);
   const variants all = {.family = "matmul",
                         .rows = gemm_variants,
-                        .row_size = sizeof *gemm_variants,
-                        .n = N_GEMM_VARIANTS,
-                        .is_usable = variant_is_usable,
-                        .ctx = g};
-  gemm_kind kind = choose(g);
-  int by_rule = 0;
-  while (gemm_variants[by_rule].kind != kind) by_rule++;
-  return &gemm_variants[recorder_choose(g->s, &all, &k, by_rule)];
-}
-
-clave_status gemm_record(const gemm *g) {
-  static clave_status (*const implementations[])(const gemm *) = {
-      [GEMM_TILE] = gemm_tile,           [GEMM_LOCAL] = gemm_local,
-      [GEMM_PACKED] = gemm_packed,       [GEMM_PANELS] = gemm_panels,
-      [GEMM_ENCODED] = gemm_encoded,     [GEMM_MMA] = gemm_mma,
-      [GEMM_DIRECT] = gemm_direct,       [GEMM_IMAGE] = gemm_image,
-      [GEMM_ROWS] = gemm_rows,           [GEMM_COLUMNS] = gemm_columns,
-      [GEMM_ROW_LANES] = gemm_row_lanes, [GEMM_COLUMN_LANES] = gemm_column_lanes,
-      [GEMM_CLBLAST] = gemm_clblast};
-  gemm chosen = *g;
-  if (g->grouped || gemm_is_encoded(g)) return implementations[choose(g)](g);
-  if (chosen.codes) return gemm_packed(&chosen);
-  TRY(gemm_choose_mma(&chosen));
-  const struct gemm_variant *v = choose_variant(&chosen);
-  chosen.each = v->each;
-  return implementations[v->kind](&chosen);
+                        .n = sizeof gemm_variants / sizeof *gemm_variants,
+                        .problem = &chosen};
+  const kernel_variant *v = g->grouped ? variant_by_cost(&all) : recorder_choose(g->s, &all, &k);
+  chosen.each = v->parameters[0];
+  return v->record(&chosen);
 }
 
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
@@ -180,22 +215,22 @@ static gemm begin_grouped(cl_recorder *s, const node *n, const grouped_matmul_fo
 static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
   int64_t mean = ceil_div(f->rows, max_i64(f->groups, 1)), rows = 1;
   bool few = mean <= FEW_ROWS || recorder_traits(g->s)->is_cpu;
-  if (!gemm_is_encoded(g) && (!few || choose_for_few(g) == GEMM_TILE)) return gemm_tile_rows(g);
+  if (!gemm_is_encoded(g) && (!few || !for_few_rows(g))) return gemm_tile_rows(g);
   while (rows < mean && rows < FEW_ROWS) rows *= 2;
   return rows;
 }
 
-static const struct rows_variant {
-  const char *name;
-  int64_t rows; /* 0: by rule */
-} rows_variants[] = {{"rule", 0}, {"1", 1}, {"2", 2}, {"4", 4}, {"8", 8}};
-
-/* What multiplies few rows takes any number of them. */
-static bool takes_any_rows(const void *ctx, int i) {
-  const gemm *g = ctx;
-  (void)i;
-  return gemm_is_encoded(g) || choose_for_few(g) != GEMM_TILE;
+/* parameters: rows of a tile. What multiplies few rows takes any number of them. */
+static bool takes_any_rows(const void *product, const kernel_variant *v) {
+  (void)v;
+  return gemm_is_encoded(product) || for_few_rows(product);
 }
+
+static const kernel_variant rows_variants[] = {{.name = "rule"},
+                                               {"1", takes_any_rows, .parameters = {1}},
+                                               {"2", takes_any_rows, .parameters = {2}},
+                                               {"4", takes_any_rows, .parameters = {4}},
+                                               {"8", takes_any_rows, .parameters = {8}}};
 
 static int64_t tile_rows(const gemm *g, const grouped_matmul_form *f) {
   tuning_key k = gemm_key(g);
@@ -203,11 +238,9 @@ static int64_t tile_rows(const gemm *g, const grouped_matmul_form *f) {
   tuning_key_int(&k, "groups", f->groups);
   const variants all = {.family = "grouped matmul rows",
                         .rows = rows_variants,
-                        .row_size = sizeof *rows_variants,
                         .n = sizeof rows_variants / sizeof *rows_variants,
-                        .is_usable = takes_any_rows,
-                        .ctx = g};
-  int64_t rows = rows_variants[recorder_choose(g->s, &all, &k, 0)].rows;
+                        .problem = g};
+  const int64_t rows = recorder_choose(g->s, &all, &k)->parameters[0];
   return rows ? rows : choose_tile_rows(g, f);
 }
 

@@ -1,5 +1,5 @@
 /* Convolutions with a kernel of one element where it is, which are products of matrices. */
-#include "backend/opencl/ops/conv/pointwise.h"
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
@@ -8,13 +8,19 @@ static bool is_pointwise_dim(const conv_dim *d) {
   return d->kernel == 1 && d->stride == 1 && d->padding == 0;
 }
 
-bool pointwise_usable(cl_recorder *s, const conv_form *f) {
+static bool is_product(cl_recorder *s, const conv_form *f) {
   const dtype t = f->x->t.type;
   const gemm g = {.s = s, .f = {.k = f->channels}};
   if (f->weight->t.encoding.kind && !gemm_packed_usable(&g)) return false;
   return !f->transposed && f->groups == 1 && f->channels > 0 && dtype_is_float(t) &&
          t != DTYPE_F64 && is_pointwise_dim(&f->dims[0]) && is_pointwise_dim(&f->dims[1]) &&
          is_pointwise_dim(&f->dims[2]);
+}
+
+bool conv_product_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  (void)v;
+  return is_product(p->s, &p->f);
 }
 
 static int64_t count_positions(const conv_form *f) {
@@ -61,10 +67,12 @@ static gemm images_product(cl_recorder *s, const node *n, const conv_form *f) {
   return g;
 }
 
-clave_status opencl_pointwise(cl_recorder *s, const node *n, const conv_form *f) {
+clave_status conv_product(const void *conv) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
   bound_tensor weight;
   const bool by_images = count_positions(f) == 1 && !f->weight->t.encoding.kind;
-  const gemm g = by_images ? images_product(s, n, f) : planes_product(s, n, f, &weight);
+  const gemm g = by_images ? images_product(p->s, p->n, f) : planes_product(p->s, p->n, f, &weight);
   return gemm_record(&g);
 }
 
@@ -107,13 +115,20 @@ static cutting cut(cl_recorder *s, const conv_form *f) {
   return c;
 }
 
-bool planes_usable(cl_recorder *s, const conv_form *f) {
-  return recorder_traits(s)->is_cpu && pointwise_usable(s, f) && f->x->t.type == DTYPE_F32 &&
+bool conv_planes_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
+  (void)v;
+  return recorder_traits(p->s)->is_cpu && is_product(p->s, f) && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
-         count_positions(f) >= tile_columns(s) / 2;
+         count_positions(f) >= tile_columns(p->s) / 2;
 }
 
-clave_status opencl_planes(cl_recorder *s, const node *n, const conv_form *f) {
+clave_status conv_planes(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  const node *n = p->n;
+  const conv_form *f = &p->f;
   bound_tensor weight;
   arg_buffer panels;
   const gemm g = planes_product(s, n, f, &weight);

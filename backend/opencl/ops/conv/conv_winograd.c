@@ -1,8 +1,7 @@
 /* Convolutions by Winograd's method: kernels_cl/conv/winograd.cl for CPUs, winograd_groups.cl
  * elsewhere. Some rows of tiles are taken at once, whose factors a cache keeps. */
-#include "backend/opencl/ops/conv/winograd.h"
+#include "backend/opencl/ops/conv/conv.h"
 
-#include "backend/opencl/ops/conv/conv_weight.h"
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "opencl_ops.h"
@@ -89,10 +88,13 @@ static size_t packed_bytes(const tiling *t) {
          (size_t)(t->f->groups * t->panels * t->factors * t->f->channels * t->columns);
 }
 
-bool winograd_usable(const cl_recorder *s, const conv_form *f, int tile) {
+bool conv_winograd_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const cl_recorder *s = p->s;
+  const conv_form *f = &p->f;
   const device_traits *d = recorder_traits(s);
   if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight)) return false;
-  const tiling t = plan_tiling(s, f, tile);
+  const tiling t = plan_tiling(s, f, (int)v->parameters[0]);
   return (t.part_tiles > 0 || !d->is_cpu) && t.rows * t.tile_columns < INT32_MAX / 2 &&
          packed_bytes(&t) <= d->max_alloc &&
          (uint64_t)scratch_floats(s, &t) * sizeof(float) <= d->max_alloc;
@@ -290,8 +292,11 @@ static clave_status run_rows(cl_recorder *s, const node *n, const tiling *t, con
   return make_tile_outputs(s, n, t, w, first, rows);
 }
 
-clave_status opencl_winograd(cl_recorder *s, const node *n, const conv_form *f, int tile) {
-  const tiling t = plan_tiling(s, f, tile);
+clave_status conv_winograd(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  const node *n = p->n;
+  const tiling t = plan_tiling(s, &p->f, (int)p->parameters[0]);
   forms w;
   TRY(provide_weight(s, n, &t, &w));
   TRY(recorder_scratch(s, sizeof(float) * (size_t)scratch_floats(s, &t)));

@@ -1,6 +1,6 @@
 /* Depthwise convolutions in float with kernels of 3x3 and 5x5 on CPUs:
  * kernels_cl/conv/depthwise.cl. */
-#include "backend/opencl/ops/conv/depthwise.h"
+#include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
@@ -29,8 +29,11 @@ static int64_t block_rows(const cl_recorder *s, const conv_form *f) {
   return ceil_div(all, max_i64(min_i64(blocks, all), 1)) * ROWS;
 }
 
-bool depthwise_usable(const cl_recorder *s, const conv_form *f) {
-  const device_traits *t = recorder_traits(s);
+bool conv_depthwise_usable(const void *conv, const kernel_variant *v) {
+  const conv_problem *p = conv;
+  const conv_form *f = &p->f;
+  const device_traits *t = recorder_traits(p->s);
+  (void)v;
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   return t->is_cpu && f->groups > 1 && f->channels == 1 && !f->transposed &&
          f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&
@@ -44,12 +47,15 @@ static int lanes_of_rows(const cl_recorder *s, const conv_form *f) {
   return f->dims[2].out <= NARROW || recorder_traits(s)->vector_width < 16 ? 8 : 16;
 }
 
-clave_status opencl_depthwise(cl_recorder *s, const node *n, const conv_form *f) {
+clave_status conv_depthwise(const void *conv) {
+  const conv_problem *p = conv;
+  cl_recorder *s = p->s;
+  const conv_form *f = &p->f;
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   const int64_t block = block_rows(s, f), channels = f->groups * f->outputs;
   const int64_t items = f->images * channels * ceil_div(y->out, block);
   launch l;
-  launch_begin(&l, s, n);
+  launch_begin(&l, s, p->n);
   launch_compute(&l, DTYPE_F32);
   launch_define(&l, "SIDE", (int)x->kernel);
   launch_define(&l, "STRIDE", (int)x->stride);

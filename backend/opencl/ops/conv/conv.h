@@ -1,0 +1,68 @@
+#ifndef BACKEND_OPENCL_OPS_CONV_CONV_H
+#define BACKEND_OPENCL_OPS_CONV_CONV_H
+/* Convolutions: what the rows of the table in conv.c name. A row `x` has conv_x, which records it,
+ * and conv_x_usable, unless it runs any convolution; conv is a const conv_problem *. */
+#include "backend/opencl/opencl.h"
+#include "ops/conv.h"
+
+/* A convolution on the recorder's device. */
+typedef struct conv_problem {
+  cl_recorder *s;
+  const node *n;
+  conv_form f;
+  bool takes_dots, has_dots; /* conv_choose_dots */
+  const int64_t *parameters; /* those of the row that is being recorded */
+} conv_problem;
+
+static inline tuning_key conv_key(const cl_recorder *s, const conv_form *f) {
+  tuning_key k = recorder_key(s);
+  add_conv_key(&k, f);
+  return k;
+}
+
+/* conv_direct.c: any convolution, by conv.cl. parameters: outputs, vectors and width of a tile of
+ * sums; 0: by its own rule. */
+bool conv_direct_tile_usable(const void *conv, const kernel_variant *v);
+clave_status conv_direct(const void *conv) STATUS_CHECK;
+
+/* conv_product.c: a kernel of one element where it is, as a product of gemm.h. */
+bool conv_product_usable(const void *conv, const kernel_variant *v);
+clave_status conv_product(const void *conv) STATUS_CHECK;
+/* The same by pointwise.cl, which reads the planes of x where they are, for CPUs. */
+bool conv_planes_usable(const void *conv, const kernel_variant *v);
+clave_status conv_planes(const void *conv) STATUS_CHECK;
+
+/* conv_depthwise.c: small kernels on CPUs, by depthwise.cl. */
+bool conv_depthwise_usable(const void *conv, const kernel_variant *v);
+clave_status conv_depthwise(const void *conv) STATUS_CHECK;
+
+/* conv_winograd.c: Winograd's method. parameters: rows and columns of outputs of a tile. */
+bool conv_winograd_usable(const void *conv, const kernel_variant *v);
+clave_status conv_winograd(const void *conv) STATUS_CHECK;
+
+/* conv_dots.c: integers on GPUs, by products of bytes that are added at once (conv_dots.cl). */
+/* Sets takes_dots, whether it runs there, and has_dots, whether by an instruction. */
+clave_status conv_choose_dots(conv_problem *p) STATUS_CHECK;
+clave_status conv_dots(const void *conv) STATUS_CHECK;
+
+/* conv_lanes.c: images in float on CPUs with outputs in lanes, by conv_lanes.cl. */
+bool conv_lanes_usable(const void *conv, const kernel_variant *v);
+/* Whether that is faster than products: of strides, windows and small images. */
+bool conv_lanes_suit(const conv_form *f);
+clave_status conv_lanes(const void *conv) STATUS_CHECK;
+
+/* conv_groups.c: floats on GPUs, by groups of work-items (conv_groups.cl). */
+bool conv_groups_usable(const void *conv, const kernel_variant *v);
+clave_status conv_groups(const void *conv) STATUS_CHECK;
+
+/* conv_weight.c: the weight as a kernel reads it: itself, or floats: of a constant made once, else
+ * in scratch memory behind `used` elements of it. *type: what it is then of. */
+clave_status conv_weight(const conv_problem *p, int64_t used, arg_buffer *weight,
+                         dtype *type) STATUS_CHECK;
+/* The floats of a weight: written to out; those of a constant, made once. */
+clave_status conv_floats(cl_recorder *s, const node *n, const bound_tensor *weight,
+                         arg_buffer out) STATUS_CHECK;
+clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *weight,
+                             arg_buffer *out) STATUS_CHECK;
+
+#endif

@@ -138,13 +138,13 @@ static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
   return NULL;
 }
 
-/* Those of one pool together, which begin with the first one that waits. */
+/* Runs conversations that share a session together, beginning with the first one that waits. */
 static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
   while (n) {
     size_t together = 1, left = 0;
     for (size_t i = 1; i < n; i++) {
       clave_llm_conversation *c = waiting[i];
-      if (!c->shared || c->shared != waiting[0]->shared) continue;
+      if (c->session != waiting[0]->session) continue;
       waiting[i] = waiting[together];
       waiting[together++] = c;
     }

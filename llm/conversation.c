@@ -57,7 +57,7 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
   if (l->tokenizer) TRY(clave_text_stream_create(l->tokenizer, true, &c->stream));
   c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
   if (!c->logits) return status_no_memory();
-  TRY(conversation_open_state(c));
+  TRY(c->state->open(c));
   c->stats.load_ms = l->load_ms + conversation_ms_since(start);
   return NULL;
 }
@@ -70,6 +70,7 @@ clave_status clave_llm_conversation_create(clave_llm *l,
   clave_llm_conversation *c = calloc(1, sizeof *c);
   if (!c) return status_no_memory();
   c->llm = l;
+  c->state = l->paged ? &shared_pages_state : &own_session_state;
   l->holds++;
   clave_status st = init(c, options);
   if (st) {
@@ -82,7 +83,7 @@ clave_status clave_llm_conversation_create(clave_llm *l,
 
 void clave_llm_conversation_destroy(clave_llm_conversation *c) {
   if (!c) return;
-  conversation_close_state(c);
+  c->state->close(c);
   clave_sampler_destroy(c->sampler);
   clave_text_stream_destroy(c->stream);
   stop_text_free(&c->stop);
@@ -152,7 +153,7 @@ clave_status conversation_renew_stream(clave_llm_conversation *c) {
 }
 
 clave_status conversation_begin_again(clave_llm_conversation *c) {
-  TRY(conversation_clear_state(c));
+  TRY(c->state->clear(c));
   c->n_run = c->n_written = c->n_logits = 0;
   TRY(conversation_take_ids(c, NULL, 0, 0));
   chat_forget(&c->chat);
@@ -170,7 +171,7 @@ clave_status clave_llm_reset(clave_llm_conversation *c) {
 
 static clave_status copy_conversation(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
-  TRY(conversation_share_state(from, to));
+  TRY(to->state->share(from, to));
   TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
   to->n_written = from->n_written;
   to->n_logits = from->n_logits;

@@ -23,13 +23,56 @@ typedef struct chat_memory {
   size_t n_turns, capacity;
 } chat_memory;
 
+/* The next `n` ids of a conversation that were not run. */
+typedef struct run_part {
+  clave_llm_conversation *c;
+  size_t n;
+  bool all_logits; /* of all n tokens, if the program lets rows be chosen; else of the last */
+} run_part;
+
+/* Where a conversation keeps its state. make_room, run, read, accept_file and write are called
+ * between lock and unlock. */
+typedef struct state_vtable {
+  clave_status (*open)(clave_llm_conversation *self);
+  void (*close)(clave_llm_conversation *self); /* takes one that was not opened */
+  /* While it is locked, the state and the outputs of its last run are the caller's alone. */
+  void (*lock)(const clave_llm_conversation *self);
+  void (*unlock)(const clave_llm_conversation *self);
+  /* Makes room for tokens up to `to`, of which those from `from` on are about to be written. */
+  clave_status (*make_room)(clave_llm_conversation *self, size_t from, size_t to);
+  /* Runs parts of conversations that share a session, or of one. */
+  clave_status (*run)(const llm_method *method, const run_part *parts, size_t n_parts);
+  /* Lets the ids from `first` on, which have run or begun to, run again; all of them if the state
+   * cannot go back so far. */
+  clave_status (*run_again)(clave_llm_conversation *self, size_t first);
+  clave_status (*clear)(clave_llm_conversation *self); /* the state is as it was at first */
+  /* Goes back to the first `count` tokens, or returns why the state cannot. */
+  clave_status (*cut)(clave_llm_conversation *self, size_t count);
+  /* Gives `to`, which is new, the state of `from`. */
+  clave_status (*share)(const clave_llm_conversation *from, clave_llm_conversation *to);
+  /* Describes state tensor `index` as a file has it: CLAVE_DYNAMIC for a length that may be any
+   * within the bounds, the same for all. */
+  clave_status (*describe)(const clave_llm_conversation *self, uint32_t index,
+                           clave_tensor_info *info);
+  int64_t (*rows_in_file)(const clave_llm_conversation *self); /* that length; 0: the largest */
+  clave_status (*read)(const clave_llm_conversation *self, uint32_t index,
+                       const clave_tensor *tensor, size_t size);
+  /* Makes room for a file's state; rows: its open length, 0 if there is none. Then write it. */
+  clave_status (*accept_file)(clave_llm_conversation *self, int64_t rows, size_t n_run);
+  clave_status (*write)(clave_llm_conversation *self, uint32_t index, const clave_tensor *tensor,
+                        size_t size);
+} state_vtable;
+extern const state_vtable own_session_state;  /* own_session.c: a session of its own */
+extern const state_vtable shared_pages_state; /* shared_pages.c: pages of the model's pool */
+
 struct clave_llm_conversation {
   clave_llm *llm; /* held */
   mem_pool *pool; /* owned: what the options point to */
   clave_llm_conversation_options options;
   clave_session_options session_options; /* what options.session points to */
-  clave_session *session;                /* owned; NULL: the pool's */
-  page_pool *shared;                     /* held; NULL: the state is the session's */
+  const state_vtable *state;             /* where its state is */
+  clave_session *session;                /* owned, or borrowed from the pool */
+  page_pool *shared;                     /* held; NULL: the session is its own */
   uint32_t *pages;                       /* owned (n_pages) */
   size_t n_pages, page_capacity;
   clave_sampler *sampler;    /* owned */
@@ -56,45 +99,10 @@ void conversation_start_clock(clave_llm_conversation *c); /* of the first token 
 /* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
 clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                                  size_t room) STATUS_CHECK;
-/* ---- room.c ---- the state: a session's, or pages that a pool has for it */
-clave_status conversation_open_state(clave_llm_conversation *c) STATUS_CHECK;
-void conversation_close_state(clave_llm_conversation *c);
-/* There is room for tokens up to `to`, of which those from `from` on are about to be written. */
-clave_status conversation_make_room(clave_llm_conversation *c, size_t from, size_t to) STATUS_CHECK;
-/* As it was at first. */
-clave_status conversation_clear_state(clave_llm_conversation *c) STATUS_CHECK;
-/* The same, in caches of the size that they have, of a session of its own: only there state may be
- * unable to go back. All ids will run again, also where it fails. */
+/* own_session.c: clears the state in caches of the size that they have; only a session of its own
+ * may be unable to go back. All ids will run again, also if it fails. */
 clave_status conversation_reset_session(clave_llm_conversation *c) STATUS_CHECK;
-/* Whether the state can go back to `count` tokens; then it has. */
-clave_status conversation_cut_state(clave_llm_conversation *c, size_t count) STATUS_CHECK;
-/* `to` is new. */
-clave_status conversation_share_state(const clave_llm_conversation *from,
-                                      clave_llm_conversation *to) STATUS_CHECK;
-/* State tensor i as files have it, with rows for what was run; and its bytes. */
-clave_status conversation_state(const clave_llm_conversation *c, uint32_t i,
-                                clave_tensor_info *t) STATUS_CHECK;
-clave_status conversation_read_state(const clave_llm_conversation *c, uint32_t i,
-                                     const clave_tensor *t, size_t bytes) STATUS_CHECK;
-/* As a file may have it: CLAVE_DYNAMIC where of any size within the bounds, the same for all. */
-clave_status conversation_file_state(const clave_llm_conversation *c, uint32_t i,
-                                     clave_tensor_info *t) STATUS_CHECK;
-/* Room for a file's; rows: that size, 0 if there is none. Then they are written. */
-clave_status conversation_accept_state(clave_llm_conversation *c, int64_t rows,
-                                       size_t n_run) STATUS_CHECK;
-clave_status conversation_write_state(clave_llm_conversation *c, uint32_t i, const clave_tensor *t,
-                                      size_t bytes) STATUS_CHECK;
-/* While it is locked its state, and what its last run gave, are its alone. */
-void conversation_lock(const clave_llm_conversation *c);
-void conversation_unlock(const clave_llm_conversation *c);
-clave_session *conversation_session(const clave_llm_conversation *c);
 /* ---- run.c ---- */
-/* The next `n` ids of a conversation that were not run. */
-typedef struct run_part {
-  clave_llm_conversation *c;
-  size_t n;
-  bool all_logits; /* of all n tokens, if the program lets rows be chosen; else of the last */
-} run_part;
 /* Runs parts of one conversation, or of some that share a pool, which is locked: their state gets
  * room, logits of before are gone. A run that fails leaves the state as far as it came: where that
  * cannot go back, all is run again. */
@@ -103,9 +111,6 @@ clave_status conversation_run_parts(const llm_method *m, const run_part *parts,
 /* Then: the logits of part i's token `back` before its last. */
 clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) STATUS_CHECK;
-/* The ids from `first` on, which have run or begun to, will run again; all of them where the state
- * cannot go back so far. */
-clave_status conversation_run_again(clave_llm_conversation *c, size_t first) STATUS_CHECK;
 /* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
  * already, and may be missing though it was run, in a conversation that went back. The n have one
  * pool, or n is 1. */

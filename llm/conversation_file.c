@@ -154,16 +154,23 @@ static void name_tensors(contents *c) {
 
 /* ---------------------------------------------------------------- saving */
 
+/* A dynamic length is saved as that of the rows that are kept. */
 static clave_status read_state(const clave_llm_conversation *v, contents *c) {
+  int64_t rows = v->state->rows_in_file(v);
   for (uint32_t i = 0; i < c->n_state; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    TRY(conversation_state(v, i, &info));
+    TRY(v->state->describe(v, i, &info));
+    for (int k = 0; k < info.rank; k++)
+      if (info.dims[k] == CLAVE_DYNAMIC) info.dims[k] = rows ? rows : info.max_dims[k];
     clave_tensor *t = &c->tensors[FIRST_STATE + i];
     *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
     size_t bytes = bytes_of(t);
     t->data = c->state[i] = malloc(bytes ? bytes : 1);
     if (!t->data) return status_no_memory();
-    TRY(conversation_read_state(v, i, t, bytes));
+    v->state->lock(v);
+    clave_status st = v->state->read(v, i, t, bytes);
+    v->state->unlock(v);
+    TRY(st);
   }
   return NULL;
 }
@@ -241,7 +248,7 @@ static bool fits(int64_t n, const clave_tensor_info *t, int axis, int64_t *room)
 static clave_status find_state(const clave_tensors *file, const clave_llm_conversation *v,
                                uint32_t index, const char *name, int64_t *room, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
-  TRY(conversation_file_state(v, index, &info));
+  TRY(v->state->describe(v, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
   for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
@@ -377,11 +384,13 @@ static clave_status take_contents(clave_llm_conversation *v, const contents *c) 
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
   clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
   free(list);
-  if (!st) st = conversation_accept_state(v, c->room, v->n_run);
+  v->state->lock(v);
+  if (!st) st = v->state->accept_file(v, c->room, v->n_run);
   for (uint32_t i = 0; i < c->n_state && !st; i++) {
     const clave_tensor *t = &c->tensors[FIRST_STATE + i];
-    st = conversation_write_state(v, i, t, bytes_of(t));
+    st = v->state->write(v, i, t, bytes_of(t));
   }
+  v->state->unlock(v);
   if (!st) st = take_chat(c, &v->chat);
   if (st) return st;
   memcpy(v->logits, c->tensors[LOGITS].data, bytes_of(&c->tensors[LOGITS]));

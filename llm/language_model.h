@@ -92,7 +92,7 @@ struct clave_llm {
 
 /* load.c: whether it ends an answer. */
 bool llm_is_stop_id(const clave_llm *l, uint32_t id);
-/* room.c: what room_name and most_room are. */
+/* own_session.c: finds room_name and most_room. */
 clave_status llm_room_find(clave_llm *l) STATUS_CHECK;
 /* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],

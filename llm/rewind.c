@@ -2,21 +2,11 @@
 #include "base/float_env.h"
 #include "llm/conversation.h"
 
-clave_status conversation_run_again(clave_llm_conversation *c, size_t first) {
-  clave_status st = c->shared ? NULL : llm_states_go_back(c->llm, c->n_written, first);
-  if (st) {
-    status_free(st);
-    return conversation_reset_session(c);
-  }
-  c->n_run = first;
-  return NULL;
-}
-
 /* Takes back what stands behind the first `count` ids; the chat is the caller's matter. run_again:
  * where the state cannot go back it is made anew. */
 static clave_status go_back(clave_llm_conversation *c, size_t count, bool run_again) {
   size_t n_run = c->n_run < count ? c->n_run : count;
-  clave_status st = n_run < c->n_run ? conversation_cut_state(c, count) : NULL;
+  clave_status st = n_run < c->n_run ? c->state->cut(c, count) : NULL;
   if (st && !run_again && count) return st;
   if (st) {
     status_free(st);

@@ -1,61 +1,25 @@
 /* Runs of the model: tokens of one conversation, or of several that share a pool. */
 #include <stdlib.h>
 
-#include "llm/pages.h"
+#include "llm/conversation.h"
 
 /* ---------------------------------------------------------------- one run */
 
 /* The state is about to take n more ids than have run: it gets room; logits of before are gone. */
 static clave_status prepare(clave_llm_conversation *c, size_t n) {
-  TRY(conversation_make_room(c, c->n_run, c->n_run + n));
+  TRY(c->state->make_room(c, c->n_run, c->n_run + n));
   if (c->n_written < c->n_run + n) c->n_written = c->n_run + n;
   c->n_logits = 0;
   return NULL;
 }
 
-static clave_status run_paged(const llm_method *m, const run_part *parts, size_t n) {
-  const clave_llm *l = parts[0].c->llm;
-  llm_run_part *list = calloc(n, sizeof *list);
-  if (!list) return status_no_memory();
-  for (size_t i = 0; i < n; i++) {
-    const clave_llm_conversation *c = parts[i].c;
-    list[i] = (llm_run_part){.ids = c->ids.items + c->n_run,
-                             .n = parts[i].n,
-                             .position = c->n_run,
-                             .pages = c->pages,
-                             .n_pages = c->n_pages,
-                             .all_logits = parts[i].all_logits};
-  }
-  clave_status st =
-      llm_method_run_parts(m, parts[0].c->shared->session, list, n, l->info.page_rows);
-  free(list);
-  return st;
-}
-
-/* Where memory does not suffice with what the pool holds ahead, without that; where it still does
- * not, the pool is as it was for the others. */
-static clave_status run_within_budget(const llm_method *m, const run_part *parts, size_t n) {
-  page_pool *pool = parts[0].c->shared;
-  clave_status st = run_paged(m, parts, n);
-  if (status_code_of(st) == STATUS_NO_MEMORY && page_pool_trim(pool)) {
-    status_free(st);
-    st = run_paged(m, parts, n);
-  }
-  if (status_code_of(st) != STATUS_NO_MEMORY) return st;
-  for (size_t i = 0; i < n; i++) pages_keep(parts[i].c, parts[i].c->n_run);
-  (void)page_pool_trim(pool);
-  return st;
-}
-
 clave_status conversation_run_parts(const llm_method *m, const run_part *parts, size_t n) {
   const clave_llm_conversation *c = parts[0].c;
   for (size_t i = 0; i < n; i++) TRY(prepare(parts[i].c, parts[i].n));
-  clave_status st =
-      c->shared ? run_within_budget(m, parts, n)
-                : llm_method_run(m, c->session, c->ids.items + c->n_run, parts[0].n, c->n_run);
-  const char *by = clave_session_answered_by(conversation_session(c));
+  clave_status st = c->state->run(m, parts, n);
+  const char *by = clave_session_answered_by(c->session);
   for (size_t i = 0; i < n; i++) {
-    if (st) status_free(conversation_run_again(parts[i].c, parts[i].c->n_run));
+    if (st) status_free(c->state->run_again(parts[i].c, parts[i].c->n_run));
     if (!st) parts[i].c->n_run += parts[i].n;
     if (!st) parts[i].c->answered_by = by;
   }
@@ -65,7 +29,7 @@ clave_status conversation_run_parts(const llm_method *m, const run_part *parts, 
 clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) {
   for (size_t k = i + 1; k < n; k++) back += m->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
-  return llm_method_logits(m, conversation_session(parts[i].c), back, out);
+  return llm_method_logits(m, parts[i].c->session, back, out);
 }
 
 /* ---------------------------------------------------------------- all that is pending */
@@ -113,12 +77,12 @@ clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t 
   if (!parts) return status_no_memory();
   for (size_t i = 0; i < n && !st; i++) {
     bool missing = cs[i]->n_logits != cs[i]->ids.count && cs[i]->n_run == cs[i]->ids.count;
-    if (missing) st = conversation_run_again(cs[i], cs[i]->n_run - 1);
+    if (missing) st = cs[i]->state->run_again(cs[i], cs[i]->n_run - 1);
   }
   for (const llm_method *m; !st && (m = choose_parts(cs, n, parts, &n_parts));) {
-    conversation_lock(cs[0]);
+    cs[0]->state->lock(cs[0]);
     st = run_some(m, parts, n_parts);
-    conversation_unlock(cs[0]);
+    cs[0]->state->unlock(cs[0]);
   }
   free(parts);
   return st;

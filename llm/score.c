@@ -36,7 +36,7 @@ static size_t most_at_once(const clave_llm_conversation *c, size_t n) {
   size_t most = c->options.prefill_chunk, rows = MOST_LOGITS / l->info.n_vocab;
   for (int i = 0; i < l->n_methods; i++) {
     const llm_method *m = &l->methods[i];
-    if (!m->all_logits && !(m->takes_rows && c->shared)) return 1;
+    if (!m->all_logits && !m->takes_rows) return 1;
   }
   if (most > rows) most = rows ? rows : 1;
   return n < most ? n : most;
@@ -47,9 +47,9 @@ static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, 
   const clave_llm *l = c->llm;
   *taken = most_at_once(c, n);
   const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
-  conversation_lock(c);
+  c->state->lock(c);
   clave_status st = run_and_read(m, &(run_part){.c = c, .n = *taken, .all_logits = true}, n, out);
-  conversation_unlock(c);
+  c->state->unlock(c);
   return st;
 }
 

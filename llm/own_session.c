@@ -1,0 +1,142 @@
+/* The state of a conversation in a session of its own. Caches whose length sessions choose double
+ * as the conversation grows. */
+#include <string.h>
+
+#include "llm/conversation.h"
+
+clave_status llm_room_find(clave_llm *llm) {
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(llm->program, &info));
+  for (uint32_t i = 0; i < info.n_state; i++) {
+    clave_tensor_info state = {.size = sizeof state};
+    TRY(clave_program_state(llm->program, i, &state));
+    int axis = 0;
+    while (axis < state.rank && state.dims[axis] != CLAVE_DYNAMIC) axis++;
+    if (axis == state.rank) continue;
+    if (llm->room_name && strcmp(llm->room_name, state.dim_names[axis]) != 0)
+      return INVALID("its state has two sizes that sessions choose, '%s' and '%s'", llm->room_name,
+                     state.dim_names[axis]);
+    llm->room_name = state.dim_names[axis];
+    llm->most_room = state.max_dims[axis];
+  }
+  return NULL;
+}
+
+static clave_status set_room(clave_llm_conversation *self, int64_t room) {
+  const char *name = self->llm->room_name;
+  if (!name || room == self->room) return NULL;
+  TRY(clave_session_resize(self->session, name, room));
+  self->room = room;
+  return NULL;
+}
+
+/* `from` does not matter: all rows are this conversation's own. */
+static clave_status make_room(clave_llm_conversation *self, size_t from, size_t to) {
+  int64_t room = LLM_FIRST_TOKENS, most = self->llm->most_room;
+  (void)from;
+  if (self->state_lags) TRY(conversation_reset_session(self));
+  if (!self->llm->room_name || (int64_t)to <= self->room) return NULL;
+  while (room < (int64_t)to) room *= 2;
+  return set_room(self, room < most ? room : most);
+}
+
+static clave_status clear_room(clave_llm_conversation *self) {
+  int64_t most = self->llm->most_room;
+  return set_room(self, most < LLM_FIRST_TOKENS ? most : LLM_FIRST_TOKENS);
+}
+
+static clave_status open_session(clave_llm_conversation *self) {
+  const clave_llm *llm = self->llm;
+  TRY(clave_session_create(llm->program, llm->device, self->options.session, &self->session));
+  return clear_room(self);
+}
+
+static void close_session(clave_llm_conversation *self) { clave_session_destroy(self->session); }
+
+/* Nobody else uses the session. */
+static void do_not_lock(const clave_llm_conversation *self) { (void)self; }
+
+static clave_status share_session(const clave_llm_conversation *from, clave_llm_conversation *to) {
+  to->room = from->room;
+  to->state_lags = from->state_lags;
+  return clave_session_copy_state(to->session, from->session);
+}
+
+/* ---------------------------------------------------------------- running, going back */
+
+static clave_status run_session(const llm_method *method, const run_part *parts, size_t n_parts) {
+  const clave_llm_conversation *self = parts[0].c;
+  (void)n_parts; /* 1 */
+  return llm_method_run(method, self->session, self->ids.items + self->n_run, parts[0].n,
+                        self->n_run);
+}
+
+clave_status conversation_reset_session(clave_llm_conversation *self) {
+  self->n_run = self->n_written = self->n_logits = 0;
+  self->state_lags = true;
+  TRY(clave_session_reset(self->session));
+  self->state_lags = false;
+  return NULL;
+}
+
+static clave_status clear_session(clave_llm_conversation *self) {
+  TRY(clear_room(self));
+  return conversation_reset_session(self);
+}
+
+static clave_status cut_session(clave_llm_conversation *self, size_t count) {
+  return llm_states_go_back(self->llm, self->n_written, count);
+}
+
+static clave_status run_again(clave_llm_conversation *self, size_t first) {
+  clave_status st = cut_session(self, first);
+  if (st) {
+    status_free(st);
+    return conversation_reset_session(self);
+  }
+  self->n_run = first;
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- in files */
+
+static clave_status describe_state(const clave_llm_conversation *self, uint32_t index,
+                                   clave_tensor_info *info) {
+  return clave_program_state(self->llm->program, index, info);
+}
+
+static int64_t rows_in_file(const clave_llm_conversation *self) { return self->room; }
+
+static clave_status read_state(const clave_llm_conversation *self, uint32_t index,
+                               const clave_tensor *tensor, size_t size) {
+  if (self->state_lags) TRY(clave_session_reset(self->session));
+  return clave_session_read_state(self->session, index, tensor->data, size);
+}
+
+static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
+  (void)n_run;
+  return set_room(self, rows);
+}
+
+static clave_status write_state(clave_llm_conversation *self, uint32_t index,
+                                const clave_tensor *tensor, size_t size) {
+  return clave_session_write_state(self->session, index, tensor->data, size);
+}
+
+const state_vtable own_session_state = {
+    .open = open_session,
+    .close = close_session,
+    .lock = do_not_lock,
+    .unlock = do_not_lock,
+    .make_room = make_room,
+    .run = run_session,
+    .run_again = run_again,
+    .clear = clear_session,
+    .cut = cut_session,
+    .share = share_session,
+    .describe = describe_state,
+    .rows_in_file = rows_in_file,
+    .read = read_state,
+    .accept_file = accept_file,
+    .write = write_state,
+};

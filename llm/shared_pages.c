@@ -1,0 +1,221 @@
+/* The state of a conversation in pages of a pool: taken one by one, shared by forks, copied before
+ * they are written if another conversation has them, too. Page i has the tokens from i * page_rows
+ * on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "llm/conversation.h"
+
+enum { ROWS_AXIS = 2 }; /* of a cache */
+
+static void lock_pool(const clave_llm_conversation *self) { mutex_lock(self->shared->lock); }
+
+static void unlock_pool(const clave_llm_conversation *self) { mutex_unlock(self->shared->lock); }
+
+/* ---------------------------------------------------------------- pages */
+
+/* Page i becomes this conversation's alone; `copied`: with what is in it. */
+static clave_status own_page(clave_llm_conversation *self, size_t i, bool copied) {
+  const clave_llm *llm = self->llm;
+  page_pool *pool = self->shared;
+  uint32_t old = self->pages[i];
+  if (pool->users[old] == 1) return NULL;
+  TRY(page_pool_reserve(pool, 1));
+  uint32_t page = page_pool_alloc(pool);
+  clave_status st = copied ? page_pool_copy(llm, pool, old, page) : NULL;
+  self->pages[i] = st ? old : page;
+  page_pool_drop(llm, pool, st ? page : old);
+  return st;
+}
+
+static clave_status make_room(clave_llm_conversation *self, size_t from, size_t to) {
+  size_t rows = self->llm->info.page_rows, needed = (to + rows - 1) / rows;
+  for (size_t i = from / rows; i < self->n_pages && i < needed; i++)
+    TRY(own_page(self, i, i * rows < from));
+  if (self->n_pages >= needed) return NULL;
+  if (!array_reserve(&self->pages, &self->page_capacity, needed, sizeof *self->pages))
+    return status_no_memory();
+  TRY(page_pool_reserve(self->shared, needed - self->n_pages));
+  while (self->n_pages < needed) self->pages[self->n_pages++] = page_pool_alloc(self->shared);
+  return NULL;
+}
+
+/* Gives back the pages behind those of the first `count` tokens. */
+static void keep_pages(clave_llm_conversation *self, size_t count) {
+  size_t rows = self->llm->info.page_rows, kept = (count + rows - 1) / rows;
+  while (self->n_pages > kept)
+    page_pool_drop(self->llm, self->shared, self->pages[--self->n_pages]);
+}
+
+static clave_status open_pages(clave_llm_conversation *self) {
+  TRY(page_pool_take(self->llm, self->options.session, &self->shared));
+  self->session = self->shared->session;
+  return NULL;
+}
+
+static clave_status cut_pages(clave_llm_conversation *self, size_t count) {
+  lock_pool(self);
+  keep_pages(self, count);
+  unlock_pool(self);
+  return NULL;
+}
+
+static clave_status clear_pages(clave_llm_conversation *self) { return cut_pages(self, 0); }
+
+static void close_pages(clave_llm_conversation *self) {
+  if (self->shared) status_free(clear_pages(self));
+  page_pool_give(self->llm, self->shared);
+  free(self->pages);
+}
+
+static clave_status share_pages(const clave_llm_conversation *from, clave_llm_conversation *to) {
+  lock_pool(to);
+  bool fits = array_reserve(&to->pages, &to->page_capacity, from->n_pages, sizeof *to->pages);
+  for (; fits && to->n_pages < from->n_pages; to->n_pages++) {
+    to->pages[to->n_pages] = from->pages[to->n_pages];
+    to->shared->users[to->pages[to->n_pages]]++;
+  }
+  unlock_pool(to);
+  return fits ? NULL : status_no_memory();
+}
+
+/* Pages hold their tokens wherever the conversation goes on. */
+static clave_status run_again(clave_llm_conversation *self, size_t first) {
+  self->n_run = first;
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- running */
+
+static clave_status run_pages(const llm_method *method, const run_part *parts, size_t n_parts) {
+  const clave_llm_conversation *first = parts[0].c;
+  llm_run_part *list = calloc(n_parts, sizeof *list);
+  if (!list) return status_no_memory();
+  for (size_t i = 0; i < n_parts; i++) {
+    const clave_llm_conversation *self = parts[i].c;
+    list[i] = (llm_run_part){.ids = self->ids.items + self->n_run,
+                             .n = parts[i].n,
+                             .position = self->n_run,
+                             .pages = self->pages,
+                             .n_pages = self->n_pages,
+                             .all_logits = parts[i].all_logits};
+  }
+  clave_status st =
+      llm_method_run_parts(method, first->session, list, n_parts, first->llm->info.page_rows);
+  free(list);
+  return st;
+}
+
+/* Where memory does not suffice with what the pool holds ahead, without that; where it still does
+ * not, the pool is as it was for the others. */
+static clave_status run_within_budget(const llm_method *method, const run_part *parts,
+                                      size_t n_parts) {
+  page_pool *pool = parts[0].c->shared;
+  clave_status st = run_pages(method, parts, n_parts);
+  if (status_code_of(st) == STATUS_NO_MEMORY && page_pool_trim(pool)) {
+    status_free(st);
+    st = run_pages(method, parts, n_parts);
+  }
+  if (status_code_of(st) != STATUS_NO_MEMORY) return st;
+  for (size_t i = 0; i < n_parts; i++) keep_pages(parts[i].c, parts[i].c->n_run);
+  (void)page_pool_trim(pool);
+  return st;
+}
+
+/* ---------------------------------------------------------------- in files */
+
+static clave_status describe_state(const clave_llm_conversation *self, uint32_t index,
+                                   clave_tensor_info *info) {
+  TRY(clave_program_state(self->llm->program, index, info));
+  info->dims[ROWS_AXIS] = CLAVE_DYNAMIC;
+  info->min_dims[ROWS_AXIS] = 1;
+  return NULL;
+}
+
+static int64_t rows_in_file(const clave_llm_conversation *self) {
+  return self->n_run ? (int64_t)self->n_run : 1;
+}
+
+/* Between `rows` rows at page + row * size of each head in a page and rows from `first` on of all
+ * (heads, total rows). */
+typedef struct page_copy {
+  size_t heads, page_rows, size; /* size: bytes of a row */
+  size_t total, first, rows;
+} page_copy;
+
+static page_copy copy_of(const clave_llm *llm, uint32_t index, size_t total, size_t rows,
+                         size_t page) {
+  const llm_page_state *s = &llm->page_states[index];
+  size_t n = llm->info.page_rows, first = page * n;
+  return (page_copy){s->heads, n, s->row_bytes, total, first, rows - first < n ? rows - first : n};
+}
+
+static void from_page(const page_copy *p, const char *page, char *all) {
+  for (size_t h = 0; h < p->heads; h++)
+    memcpy(all + (h * p->total + p->first) * p->size, page + h * p->page_rows * p->size,
+           p->rows * p->size);
+}
+
+static void to_page(const page_copy *p, const char *all, char *page) {
+  for (size_t h = 0; h < p->heads; h++)
+    memcpy(page + h * p->page_rows * p->size, all + (h * p->total + p->first) * p->size,
+           p->rows * p->size);
+}
+
+/* tensor: (1, heads, rows, size), of which the rows that have not run become 0. */
+static clave_status read_pages(const clave_llm_conversation *self, uint32_t index,
+                               const clave_tensor *tensor, size_t size) {
+  const clave_llm *llm = self->llm;
+  size_t bytes = llm_page_bytes(llm, index), rows = (size_t)tensor->dims[ROWS_AXIS];
+  size_t run = rows < self->n_run ? rows : self->n_run;
+  char *page = calloc(bytes + 1, 1);
+  clave_status st = page ? NULL : status_no_memory();
+  if (run < rows) memset(tensor->data, 0, size);
+  for (size_t k = 0; k * llm->info.page_rows < run && !st; k++) {
+    const page_copy copy = copy_of(llm, index, rows, run, k);
+    st = clave_session_read_state_part(self->session, index, self->pages[k] * bytes, page, bytes);
+    if (!st) from_page(&copy, page, tensor->data);
+  }
+  free(page);
+  return st;
+}
+
+static clave_status write_pages(clave_llm_conversation *self, uint32_t index,
+                                const clave_tensor *tensor, size_t size) {
+  const clave_llm *llm = self->llm;
+  size_t bytes = llm_page_bytes(llm, index), rows = (size_t)tensor->dims[ROWS_AXIS];
+  (void)size;
+  char *page = calloc(bytes + 1, 1);
+  clave_status st = page ? NULL : status_no_memory();
+  for (size_t k = 0; k * llm->info.page_rows < self->n_run && !st; k++) {
+    const page_copy copy = copy_of(llm, index, rows, self->n_run, k);
+    to_page(&copy, tensor->data, page);
+    st = clave_session_write_state_part(self->session, index, self->pages[k] * bytes, page, bytes);
+  }
+  free(page);
+  return st;
+}
+
+static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
+  (void)rows; /* only the first n_run are kept */
+  return make_room(self, 0, n_run);
+}
+
+const state_vtable shared_pages_state = {
+    .open = open_pages,
+    .close = close_pages,
+    .lock = lock_pool,
+    .unlock = unlock_pool,
+    .make_room = make_room,
+    .run = run_within_budget,
+    .run_again = run_again,
+    .clear = clear_pages,
+    .cut = cut_pages,
+    .share = share_pages,
+    .describe = describe_state,
+    .rows_in_file = rows_in_file,
+    .read = read_pages,
+    .accept_file = accept_file,
+    .write = write_pages,
+};

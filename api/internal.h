@@ -87,7 +87,8 @@ clave_status read_executable_options(const clave_session_options *given,
 /* What of them is the session's own, and what the environment says of it. */
 clave_status read_session_options(const clave_session_options *given,
                                   session_options *out) STATUS_CHECK;
-/* NULL names the first method. */
+/* NULL names the first method. A name that the program itself returned is found by its address, so
+ * a caller that keeps it, as llm/ does, has resolved it once. */
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;
 

@@ -237,25 +237,33 @@ clave_status clave_program_get_info(const clave_program *c, clave_program_info *
   return sized_write(&own, info, SIZED(clave_program_info, state_bytes));
 }
 
-clave_status program_find_method(const clave_program *c, const char *name, uint32_t *out) {
-  const ir_methods *m = &c->p->ir.methods;
-  *out = 0;
-  if (!name && m->count) return NULL;
+static clave_status refuse_method(const ir_methods *methods, const char *name) {
   text names = {0};
-  for (uint32_t i = 0; i < m->count; i++) {
-    *out = i;
-    if (strcmp(m->items[i].name, name) == 0) {
-      text_free(&names);
-      return NULL;
-    }
-    text_printf(&names, "%s'%s'", i ? ", " : "", m->items[i].name);
-  }
+  for (uint32_t i = 0; i < methods->count; i++)
+    text_printf(&names, "%s'%s'", i ? ", " : "", methods->items[i].name);
   clave_status st = text_status(&names);
   if (!st)
     st = INVALID("no method '%s'; the program has %s", name ? name : "",
                  names.data ? names.data : "none");
   text_free(&names);
   return st;
+}
+
+/* Returns the number of methods if none has this name. */
+static uint32_t find_name(const ir_methods *methods, const char *name) {
+  for (uint32_t i = 0; i < methods->count; i++)
+    if (methods->items[i].name == name) return i;
+  for (uint32_t i = 0; i < methods->count; i++)
+    if (strcmp(methods->items[i].name, name) == 0) return i;
+  return methods->count;
+}
+
+clave_status program_find_method(const clave_program *c, const char *name, uint32_t *out) {
+  const ir_methods *methods = &c->p->ir.methods;
+  uint32_t found = name ? find_name(methods, name) : 0;
+  bool exists = found < methods->count;
+  *out = exists ? found : 0;
+  return exists ? NULL : refuse_method(methods, name);
 }
 
 clave_status clave_program_method(const clave_program *c, uint32_t index, clave_method_info *info) {

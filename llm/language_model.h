@@ -19,7 +19,7 @@ typedef enum position_form {
 
 /* A method that takes tokens and their position and gives the logits of the last, or of all. */
 typedef struct llm_method {
-  const char *name; /* borrowed from the program */
+  const char *name; /* borrowed from the program that sessions run, which finds it by address */
   int64_t min_tokens, max_tokens;
   clave_dtype tokens_type, position_type; /* I64 or I32 */
   int tokens_rank;                        /* 2: (1, L); 1: (L) */

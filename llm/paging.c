@@ -30,6 +30,7 @@ static clave_status read_inputs(clave_llm *l) {
     clave_method_info m = {.size = sizeof m};
     bool found;
     TRY(llm_find_method(l->paged, l->methods[i].name, &m, &found));
+    l->methods[i].name = m.name;
     l->methods[i].takes_rows = m.n_inputs == 5;
   }
   return NULL;

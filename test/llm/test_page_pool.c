@@ -1,5 +1,6 @@
 /* Conversations share a pool where all session options are the same, whatever lies in the padding
- * of the struct, and where one differs they do not. */
+ * of the struct, and where one differs they do not. Methods have the names of the pool's program.
+ */
 #include "api/expect.h"
 #include "clave_llm.h"
 #include "llm/page_pool.h"
@@ -102,8 +103,19 @@ static void test_padding_does_not_matter(void **state) {
   page_pool_give(f->llm, again);
 }
 
+/* Sessions of a program find a method by the address of its name without a look at the text. */
+static void test_names_are_those_of_the_paged_program(void **state) {
+  const fixture *f = *state;
+  clave_method_info m = {.size = sizeof m};
+  assert_non_null(f->llm->paged);
+  good(clave_program_method(f->llm->paged, 0, &m));
+  assert_int_equal(f->llm->n_methods, 1);
+  assert_ptr_equal(f->llm->methods[0].name, m.name);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_option_tells_pools_apart),
+                                     cmocka_unit_test(test_names_are_those_of_the_paged_program),
                                      cmocka_unit_test(test_padding_does_not_matter)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

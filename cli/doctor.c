@@ -19,8 +19,8 @@
 #include "cli/diagnosis.h"
 #include "cli/files.h"
 #include "cli/interrupts.h"
-#include "cli/overview.h"
 #include "cli/progress.h"
+#include "cli/variables.h"
 #include "json/fields.h"
 #include "json/writer.h"
 

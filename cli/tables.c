@@ -1,6 +1,7 @@
 /* clave command-tables: the tables of commands, flags and variables as JSON, of which the build
  * makes manual pages and completions (cli/pages.py). */
 #include "cli/overview.h"
+#include "cli/variables.h"
 #include "json/writer.h"
 
 typedef struct tables_arguments {

@@ -11,7 +11,7 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard $(OPENC
 # What compiled programs are built of.
 COMPILED := $(wildcard base/*.[ch] $(CPU_KERNELS:%=%/*.[ch]) compile/runtime/*.[ch]) $(addprefix compile/carried/,carried.h close.h library.h) \
   $(addprefix json/,json.h syntax.c writer.h writer.c) \
-  $(filter-out %/backend.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
+  $(filter-out %/backend.c %/buffer.c %/running.c,$(wildcard backend/cpu/*.[ch])) $(filter-out ops/work.%,$(wildcard ops/*.[ch])) backend/backend.h compile/open/planned.h compile/open/planned.c compile/open/by_rule.c \
   $(filter-out interp/plan/schedule_cache.%,$(wildcard interp/plan/*.[ch])) $(addprefix interp/,executable.h interp.h scalar.h scalar.c schedule.h schedule.c graph/graph.h graph/graph.c) \
   serialize/program.h serialize/numbering.c
 COMPILED := $(filter-out base/tuning_%.c,$(COMPILED))

@@ -19,50 +19,6 @@ typedef struct cpu_backend {
 
 enum { FORMS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
-typedef struct cpu_buffer {
-  buffer base;
-  void *data;
-  bool owned;
-} cpu_buffer;
-
-/* ---------------------------------------------------------------- memory */
-
-static clave_status create_buffer(void *data, size_t bytes, bool owned, buffer **out) {
-  *out = NULL;
-  cpu_buffer *b = data ? calloc(1, sizeof *b) : NULL;
-  if (!b) {
-    if (owned) free(data);
-    return status_no_memory();
-  }
-  b->base.bytes = bytes;
-  b->data = data;
-  b->owned = owned;
-  *out = &b->base;
-  return NULL;
-}
-
-static clave_status buffer_create(backend *b, size_t bytes, buffer **out) {
-  (void)b;
-  return create_buffer(memory_alloc(bytes), bytes, true, out);
-}
-
-static clave_status buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
-                                buffer **out) {
-  (void)writable;
-  if (bytes == 0) return buffer_create(b, 0, out);
-  return create_buffer((void *)(uintptr_t)host, bytes, false, out);
-}
-
-static void buffer_destroy(backend *b, buffer *buf) {
-  (void)b;
-  if (!buf) return;
-  cpu_buffer *c = (cpu_buffer *)buf;
-  if (c->owned) free(c->data);
-  free(c);
-}
-
-char *cpu_buffer_data(const buffer *b) { return ((const cpu_buffer *)b)->data; }
-
 /* ---------------------------------------------------------------- streams */
 
 /* What the recording that runs has asked for holds all that its kernels take. */
@@ -250,9 +206,9 @@ static const backend_profile profiling = {.enable = profile, .times = times};
 static const backend_precision precision = {.takes_narrow = cpu_takes_narrow};
 static const backend_vtable vtable = {
     .destroy = destroy,
-    .buffer_create = buffer_create,
-    .buffer_wrap = buffer_wrap,
-    .buffer_destroy = buffer_destroy,
+    .buffer_create = cpu_buffer_create,
+    .buffer_wrap = cpu_buffer_wrap,
+    .buffer_destroy = cpu_buffer_destroy,
     .supports = supports,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,

@@ -118,6 +118,11 @@ bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n);
 
 /* ---------------------------------------------------------------- the vtable's */
 
+/* buffer.c: memory that is created, or the caller's. */
+clave_status cpu_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
+clave_status cpu_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+                             buffer **out) STATUS_CHECK;
+void cpu_buffer_destroy(backend *b, buffer *buf); /* takes NULL */
 /* As the kernels of a stream get it, to ask them about their scratch memory. */
 kernel_context cpu_kernel_context(const backend *b);
 bool cpu_takes_narrow(backend *b, const node *n, uint32_t slot);

@@ -28,13 +28,13 @@ static clave_status open_packing(packing *k, const clave_session_options *option
   return session_create(k->x, k->stores, &o, &k->s);
 }
 
-static clave_status make_forms(packing *k) {
+static clave_status pack_methods(packing *k) {
   const ir_methods *m = &k->program->p->ir.methods;
   for (uint32_t i = 0; i < m->count; i++) TRY(session_pack(k->s, i));
   session_destroy(k->s);
   k->s = NULL;
   for (int b = 0; b < k->devices->count; b++)
-    TRY(constant_store_keep_forms(k->stores[b], k->program->p));
+    TRY(constant_store_keep_packed(k->stores[b], k->program->p));
   return NULL;
 }
 
@@ -51,7 +51,7 @@ clave_status clave_program_pack(clave_program *c, clave_device *device,
   TRY(device_check_process(device));
   if (program_is_in_use(c)) return INVALID("a program is packed before sessions use it");
   clave_status st = open_packing(&k, options, device);
-  if (!st) st = program_check_after(c->p, make_forms(&k));
+  if (!st) st = program_check_after(c->p, pack_methods(&k));
   close_packing(&k);
   return status_while(st, "packing for %s", device->info.name);
 }

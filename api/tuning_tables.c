@@ -25,7 +25,7 @@ clave_status tuning_identity(const backend_info *i, text *out) {
                           i->platform,
                           i->driver,
                           units,
-                          is_cpu ? i->forms : "",
+                          is_cpu ? i->weight_layout : "",
                           "clave " CLAVE_VERSION,
                           getenv("CLAVE_DEVICE_CLASS"),
                           getenv("CLAVE_ASM")};

@@ -23,27 +23,30 @@ typedef struct random_key {
                    each time: no random node sees the same number twice */
 } random_key;
 
-/* A constant operand as a kernel wants it: packed, widened. A device keeps one for all recordings
- * whose forms have the same fields but for `fill`. */
-typedef struct constant_form {
+/* Names a packed weight: a constant operand in the layout that a kernel reads. A device keeps one
+ * packed weight for all requests that are equal except for `pack`. */
+typedef struct packed_weight_request {
   uint32_t constant; /* Tid */
   tensor view;       /* of its elements, as the operand sees them; dims beyond the rank are 0 */
-  int kind;          /* the backend's own, */
-  int64_t size[3];   /* and what else decides the bytes */
+  int kind;          /* the backend's own number of the layout */
+  int64_t size[3];   /* everything else that decides the bytes */
   size_t bytes;
-  struct recording *fill; /* writes it, to its scratch memory, from the operand; what that has more
-                             than `bytes` is its own. NULL: the form is read only where another
-                             recording's is there that is the same but for `bytes` and `fill` */
-} constant_form;
-enum { MAX_FORMS = 2 };
-/* Whether a recording that asks for b without a `fill` may read a. */
-static inline bool constant_form_serves(const constant_form *a, const constant_form *b) {
+  struct recording *pack; /* writes the packed weight to its scratch memory, from the operand; any
+                             scratch memory beyond `bytes` is temporary. NULL: the recording reads
+                             a packed weight only where another recording's request made one that
+                             is equal except for `bytes` and `pack` */
+} packed_weight_request;
+enum { MAX_PACKED_WEIGHTS = 2 };
+/* True if a recording that requests b without `pack` may read a. */
+static inline bool packed_weight_serves(const packed_weight_request *a,
+                                        const packed_weight_request *b) {
   return a->constant == b->constant && a->kind == b->kind &&
          memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
 }
-/* Whether they are one form: all but `fill`. */
-static inline bool constant_forms_equal(const constant_form *a, const constant_form *b) {
-  return a->bytes == b->bytes && constant_form_serves(a, b);
+/* True if they name one packed weight: all fields but `pack` are equal. */
+static inline bool packed_weights_equal(const packed_weight_request *a,
+                                        const packed_weight_request *b) {
+  return a->bytes == b->bytes && packed_weight_serves(a, b);
 }
 
 /* How the operands of a Matmul are rounded before they are multiplied. */
@@ -56,11 +59,11 @@ typedef enum rounding {
 /* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
  * that sessions share it. */
 typedef struct recording {
-  size_t scratch_bytes;           /* memory that it wants while it runs */
-  uint64_t serial;                /* its maker's: no two of a process have the same */
-  uint32_t holds;                 /* its maker's */
-  constant_form forms[MAX_FORMS]; /* that it reads; `fill` owned */
-  int n_forms;
+  size_t scratch_bytes; /* memory that it wants while it runs */
+  uint64_t serial;      /* its maker's: no two of a process have the same */
+  uint32_t holds;       /* its maker's */
+  packed_weight_request weights[MAX_PACKED_WEIGHTS]; /* that it reads; `pack` owned */
+  int n_weights;
   rounding rounds;
 } recording;
 
@@ -68,7 +71,7 @@ typedef struct recording {
 typedef struct run_operands {
   const bound_tensor *tensors; /* by Tid */
   buffer *scratch;             /* at least of the recording's bytes */
-  buffer *const *forms;        /* the recording's; NULL: a form without `fill` that is not there */
+  buffer *const *weights;      /* the recording's; NULL: one without `pack` that nobody made */
   random_key random;
 } run_operands;
 
@@ -85,9 +88,10 @@ typedef struct backend_info {
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory; /* buffer_wrap works without a copy */
   bool runs_on_host;       /* and so for any memory that is mapped: its processors are the host's */
-  /* What decides the bytes of forms beside a form's own fields: "KIND VERSION TRAITS", at most 31
-   * bytes. Files keep forms by it: VERSION grows whenever a kernel packs otherwise. */
-  const char *forms;
+  /* Everything that decides the bytes of a packed weight beside its request: "KIND VERSION TRAITS",
+   * at most 31 bytes. Files keep packed weights by it: VERSION grows whenever a kernel packs
+   * otherwise. NULL: files keep none. */
+  const char *weight_layout;
 } backend_info;
 
 /* A data error found by a kernel: an index out of range, an integer division by zero. */
@@ -140,10 +144,10 @@ typedef struct backend_building {
 /* Results of kernels are compared with the CPU backend's the first time they run. */
 typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
-   * sizes of the same class. prove records that the results were right. fills: include the kernels
-   * that pack the recording's constants, which were not read from a file. */
-  clave_status (*is_unproven)(stream *s, const recording *r, bool fills, bool *unproven);
-  clave_status (*prove)(stream *s, const recording *r, bool fills);
+   * sizes of the same class. prove records that the results were right. packs: include the kernels
+   * that packed the recording's weights, which were not read from a file. */
+  clave_status (*is_unproven)(stream *s, const recording *r, bool packs, bool *unproven);
+  clave_status (*prove)(stream *s, const recording *r, bool packs);
 } backend_proof;
 
 /* When what ran under a number began and ended. */
@@ -191,6 +195,11 @@ typedef struct backend_vtable {
   clave_status (*run)(stream *s, const recording *r, void **state, const run_operands *o,
                       uint32_t number);
   void (*state_destroy)(stream *s, void *state); /* takes NULL */
+  /* Packs a weight into `to`, which all streams may read when this returns. operands: by Tid; only
+   * the weight's own is read. clears: bytes that no kernel writes are zeros. The time is not
+   * charged to a node. */
+  clave_status (*pack)(stream *s, const packed_weight_request *request,
+                       const bound_tensor *operands, bool clears, buffer *to);
   clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from,
                         size_t bytes); /* `from` free on return */
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,

@@ -137,11 +137,12 @@ static void write_calls(emitter *e, const recording *r, const int *forms, const 
 
 /* ---------------------------------------------------------------- forms */
 
-static clave_status add_form(form_list *l, const constant_form *f, int *number, bool *is_new) {
+static clave_status add_form(form_list *l, const packed_weight_request *f, int *number,
+                             bool *is_new) {
   for (size_t i = 0; i < l->n; i++) {
     *number = (int)i;
     *is_new = false;
-    if (constant_forms_equal(&l->items[i], f)) return NULL;
+    if (packed_weights_equal(&l->items[i], f)) return NULL;
   }
   if (!array_reserve(&l->items, &l->capacity, l->n + 1, sizeof *l->items))
     return status_no_memory();
@@ -157,7 +158,7 @@ static const char *levels_of(const compile_options *o) {
 }
 
 /* How form `number` comes about when the program starts. */
-static clave_status emit_form(emitter *e, const constant_form *f, int number) {
+static clave_status emit_form(emitter *e, const packed_weight_request *f, int number) {
   char call[48];
   bool is_packed;
   TRY(packed_add(e->k, e->o, number, f, &e->used->packed, &is_packed));
@@ -165,32 +166,32 @@ static clave_status emit_form(emitter *e, const constant_form *f, int number) {
     return INVALID(
         "without plain weights there must be packed ones for this processor (%s), and the program "
         "has none",
-        e->k->cpu->info.forms);
+        e->k->cpu->info.weight_layout);
   if (e->o->packed_only) {
     text_printf(&e->pack, "  model_packed_form(m, %d);\n", number);
     return NULL;
   }
   (void)snprintf(call, sizeof call, "model_form(m, %d", number);
-  write_calls(e, f->fill, NULL, call, &e->pack);
-  e->form_bytes += plan_aligned(plan_scratch(f->fill, levels_of(e->o)));
+  write_calls(e, f->pack, NULL, call, &e->pack);
+  e->form_bytes += plan_aligned(plan_scratch(f->pack, levels_of(e->o)));
   return NULL;
 }
 
 /* f itself, or the form of another command that serves it; NULL: there is none. */
-static const constant_form *made_form(const emitter *e, const constant_form *f) {
-  if (f->fill) return f;
+static const packed_weight_request *made_form(const emitter *e, const packed_weight_request *f) {
+  if (f->pack) return f;
   for (uint32_t i = 0; i < e->p->n_commands; i++) {
     const recording *r = e->p->commands[i].recorded;
-    for (int k = 0; r && k < r->n_forms; k++)
-      if (r->forms[k].fill && constant_form_serves(&r->forms[k], f)) return &r->forms[k];
+    for (int k = 0; r && k < r->n_weights; k++)
+      if (r->weights[k].pack && packed_weight_serves(&r->weights[k], f)) return &r->weights[k];
   }
   return NULL;
 }
 
 /* numbers: of those that the recording reads. */
-static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_FORMS]) {
-  for (int i = 0; i < r->n_forms; i++) {
-    const constant_form *f = made_form(e, &r->forms[i]);
+static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_PACKED_WEIGHTS]) {
+  for (int i = 0; i < r->n_weights; i++) {
+    const packed_weight_request *f = made_form(e, &r->weights[i]);
     bool is_new = false;
     numbers[i] = NO_FORM;
     if (f) TRY(add_form(&e->forms, f, &numbers[i], &is_new));
@@ -217,7 +218,7 @@ static void write_node(const emitter *e, uint32_t instruction, text *to) {
 }
 
 clave_status emit_function(emitter *e, const command *c, const char *name, const char *parameters) {
-  int forms[MAX_FORMS];
+  int forms[MAX_PACKED_WEIGHTS];
   TRY(emit_forms(e, c->recorded, forms));
   text_printf(&e->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
               parameters);

@@ -6,7 +6,7 @@
 #include "compile/self_test.h"
 
 typedef struct form_list {
-  constant_form *items; /* owned; `fill` borrowed */
+  packed_weight_request *items; /* owned; `pack` borrowed */
   size_t n, capacity;
 } form_list;
 

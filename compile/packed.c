@@ -20,24 +20,24 @@ const char *packed_level(const packed_entry *e) { return level_of(e->form->layou
 
 static bool is_packed_here(const compile_plan *k) {
   for (size_t i = 0; i < k->prog->n_forms; i++)
-    if (strcmp(k->prog->forms[i].layout, k->cpu->info.forms) == 0) return true;
+    if (strcmp(k->prog->forms[i].layout, k->cpu->info.weight_layout) == 0) return true;
   return false;
 }
 
-static clave_status make_forms(compile_plan *k, const compile_options *o, constant_store *store) {
+static clave_status pack_method(compile_plan *k, const compile_options *o, constant_store *store) {
   const session_options packs = {.packs = true, .message = o->message, .message_ctx = o->ctx};
   session *s;
   TRY(session_create(k->x, &store, &packs, &s));
   clave_status st = session_prepare(s, k->method, &(method_sizes){.values = k->sizes});
   session_destroy(s);
-  return st ? st : constant_store_keep_forms(store, &k->made);
+  return st ? st : constant_store_keep_packed(store, &k->made);
 }
 
 clave_status packed_make(compile_plan *k, const compile_options *o) {
   constant_store *store;
   if (o->kernel_dir || !is_packed_here(k)) return NULL;
   TRY(constant_store_create(k->prog, k->cpu, &store));
-  clave_status st = make_forms(k, o, store);
+  clave_status st = pack_method(k, o, store);
   constant_store_destroy(store);
   return status_while(st, "packing weights");
 }
@@ -45,20 +45,20 @@ clave_status packed_make(compile_plan *k, const compile_options *o) {
 /* ---------------------------------------------------------------- those of a form */
 
 /* Whatever processor it is for, on which its bytes depend. */
-static bool is_of(const program_form *p, const constant_form *f) {
+static bool is_of(const program_form *p, const packed_weight_request *f) {
   return p->constant == f->constant && p->kind == f->kind &&
          memcmp(p->size, f->size, sizeof p->size) == 0 && tensor_same_view(&p->view, &f->view);
 }
 
 static bool is_for_cpus(const compile_plan *k, const program_form *p) {
-  const char *own = k->cpu->info.forms, *level = level_of(own);
+  const char *own = k->cpu->info.weight_layout, *level = level_of(own);
   return strncmp(p->layout, own, (size_t)(level - own)) == 0;
 }
 
 /* "" or what is wrong with what a file gives for f. A processor that is not known here may read
- * forms of any size. */
-static const char *find_damage(const program_form *p, const constant_form *f) {
-  const size_t bytes = plan_scratch(f->fill, level_of(p->layout));
+ * packed weights of any size. */
+static const char *find_damage(const program_form *p, const packed_weight_request *f) {
+  const size_t bytes = plan_scratch(f->pack, level_of(p->layout));
   if (bytes && bytes != p->bytes) return "size";
   return program_form_is_whole(p) ? "" : "hash";
 }
@@ -81,7 +81,7 @@ static void tell_damaged(const compile_plan *k, const compile_options *o, const 
 }
 
 clave_status packed_add(const compile_plan *k, const compile_options *o, int number,
-                        const constant_form *f, packed_list *to, bool *is_own) {
+                        const packed_weight_request *f, packed_list *to, bool *is_own) {
   *is_own = false;
   if (o->kernel_dir) return NULL; /* the caller's kernels may pack otherwise */
   for (size_t i = 0; i < k->made.n_forms && !*is_own; i++) {
@@ -91,7 +91,7 @@ clave_status packed_add(const compile_plan *k, const compile_options *o, int num
   }
   for (size_t i = 0; i < k->prog->n_forms; i++) {
     const program_form *p = &k->prog->forms[i];
-    const bool is_here = strcmp(p->layout, k->cpu->info.forms) == 0;
+    const bool is_here = strcmp(p->layout, k->cpu->info.weight_layout) == 0;
     if (!is_of(p, f) || !is_for_cpus(k, p) || (is_here && *is_own)) continue;
     const char *why = find_damage(p, f);
     if (*why) {

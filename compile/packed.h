@@ -10,7 +10,7 @@ clave_status packed_make(compile_plan *k, const compile_options *o) STATUS_CHECK
 /* Adds form `number` of the model for each level of processors that it is there for. is_own: for
  * this one's, too. */
 clave_status packed_add(const compile_plan *k, const compile_options *o, int number,
-                        const constant_form *f, packed_list *to, bool *is_own) STATUS_CHECK;
+                        const packed_weight_request *f, packed_list *to, bool *is_own) STATUS_CHECK;
 /* What the entry's processor is used as: "x86-64 avx512". */
 const char *packed_level(const packed_entry *e);
 /* The levels in it, "x86-64 avx512, x86-64 avx2". */

@@ -145,6 +145,6 @@ void write_digests(const test_output *kept, uint32_t n, uint32_t number, text *t
 
 void write_processor(const backend *cpu, text *to) {
   text_puts(to, "static const char processor[] = ");
-  write_string(to, cpu->info.forms);
+  write_string(to, cpu->info.weight_layout);
   text_puts(to, ";\n\n");
 }

@@ -1,6 +1,7 @@
 /* A program's constants on one device: wrapped in place where the device shares host memory, else
  * uploaded once. So are encoded ones that are decoded for ops that read no codes: each is known by
- * the slot that a Dequantize gives. */
+ * the slot that a Dequantize gives. The store also owns the packed weights: it takes each from the
+ * program's file, or has the backend pack it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,21 +10,14 @@
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
 
-typedef struct stored_form {
-  struct stored_form *next;
-  constant_form f; /* without fill */
-  buffer *buf;     /* owned */
-  bool is_filled;  /* else it is the program's */
-} stored_form;
-
 struct constant_store {
   const program *prog; /* borrowed */
   backend *owner;      /* borrowed */
   mutex *lock;
-  buffer **buffers;   /* (n_slots) owned; NULL: not used yet, or no constant */
-  void **decoded;     /* (n_slots) owned; what such a buffer lies over */
-  stored_form *forms; /* owned */
-  uint64_t bytes, form_bytes, mapped_bytes;
+  buffer **buffers;      /* (n_slots) owned; NULL: not used yet, or no constant */
+  void **decoded;        /* (n_slots) owned; what such a buffer lies over */
+  packed_weight *packed; /* owned; the last one made is first */
+  uint64_t bytes, packed_bytes, mapped_bytes;
   bool *is_whole; /* (n_forms of the program) owned; of those for this device; NULL: not checked */
 };
 
@@ -44,6 +38,11 @@ clave_status constant_store_create(const program *p, backend *b, constant_store 
   return NULL;
 }
 
+static void free_packed(const constant_store *store, packed_weight *weight) {
+  store->owner->vt->buffer_destroy(store->owner, weight->buf);
+  free(weight);
+}
+
 void constant_store_destroy(constant_store *c) {
   if (!c) return;
   for (uint32_t i = 0; c->buffers && i < slot_count(c->prog); i++)
@@ -51,10 +50,9 @@ void constant_store_destroy(constant_store *c) {
   for (uint32_t i = 0; c->decoded && i < slot_count(c->prog); i++) free(c->decoded[i]);
   free(c->buffers);
   free(c->decoded);
-  for (stored_form *f = c->forms, *next; f; f = next) {
-    next = f->next;
-    c->owner->vt->buffer_destroy(c->owner, f->buf);
-    free(f);
+  for (packed_weight *w = c->packed, *next; w; w = next) {
+    next = w->next;
+    free_packed(c, w);
   }
   free(c->is_whole);
   mutex_destroy(c->lock);
@@ -65,14 +63,14 @@ const backend *constant_store_backend(const constant_store *c) { return c->owner
 
 uint64_t constant_store_bytes(const constant_store *c) {
   mutex_lock(c->lock);
-  uint64_t bytes = c->bytes + c->form_bytes;
+  uint64_t bytes = c->bytes + c->packed_bytes;
   mutex_unlock(c->lock);
   return bytes;
 }
 
-uint64_t constant_store_form_bytes(const constant_store *c) {
+uint64_t constant_store_packed_bytes(const constant_store *c) {
   mutex_lock(c->lock);
-  uint64_t bytes = c->form_bytes;
+  uint64_t bytes = c->packed_bytes;
   mutex_unlock(c->lock);
   return bytes;
 }
@@ -100,7 +98,7 @@ const void *constant_store_host(const constant_store *c, const buffer *b) {
   return found;
 }
 
-/* The device has its own copy, or a form of it: the mapped pages need not stay in memory. */
+/* The device has its own copy, or a packed one: the mapped pages need not stay in memory. */
 static void release_pages(const program *p, const void *data, size_t bytes) {
   const uintptr_t at = (uintptr_t)data;
   for (; p; p = p->base) {
@@ -197,164 +195,175 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
   return st;
 }
 
-/* ---------------------------------------------------------------- forms */
+/* ---------------------------------------------------------------- packed weights */
 
-static stored_form *find_form(const constant_store *c, const constant_form *f) {
-  for (stored_form *s = c->forms; s; s = s->next)
-    if (constant_forms_equal(&s->f, f)) return s;
-  return NULL;
+static packed_weight *find_packed(const constant_store *store,
+                                  const packed_weight_request *request) {
+  packed_weight *weight = store->packed;
+  while (weight && !packed_weights_equal(&weight->request, request)) weight = weight->next;
+  return weight;
+}
+
+static packed_weight *find_serving(const constant_store *store,
+                                   const packed_weight_request *request) {
+  packed_weight *weight = store->packed;
+  while (weight && !packed_weight_serves(&weight->request, request)) weight = weight->next;
+  return weight;
 }
 
 /* As files have it. */
-static program_form form_for(const backend *b, const constant_form *f) {
-  program_form p = {.constant = f->constant, .kind = f->kind, .view = f->view, .bytes = f->bytes};
-  memcpy(p.size, f->size, sizeof p.size);
-  if (b->info.forms) (void)snprintf(p.layout, sizeof p.layout, "%s", b->info.forms);
+static program_form form_for(const backend *owner, const packed_weight_request *request) {
+  program_form p = {.constant = request->constant,
+                    .kind = request->kind,
+                    .view = request->view,
+                    .bytes = request->bytes};
+  memcpy(p.size, request->size, sizeof p.size);
+  if (owner->info.weight_layout)
+    (void)snprintf(p.layout, sizeof p.layout, "%s", owner->info.weight_layout);
   return p;
 }
 
 static void check_some(void *ctx, int64_t begin, int64_t end) {
-  const constant_store *c = ctx;
+  const constant_store *store = ctx;
   for (int64_t i = begin; i < end; i++) {
-    const program_form *f = &c->prog->forms[i];
-    c->is_whole[i] = strcmp(f->layout, c->owner->info.forms) == 0 && program_form_is_whole(f);
+    const program_form *f = &store->prog->forms[i];
+    store->is_whole[i] =
+        strcmp(f->layout, store->owner->info.weight_layout) == 0 && program_form_is_whole(f);
   }
 }
 
 /* Those for this device, all at once: reading them is most of what loading takes. */
-static clave_status check_forms(constant_store *c) {
+static clave_status check_file(constant_store *store) {
   thread_pool *pool;
-  if (c->is_whole) return NULL;
+  if (store->is_whole) return NULL;
   TRY(thread_pool_create(0, &pool));
-  c->is_whole = calloc(c->prog->n_forms, sizeof *c->is_whole);
-  if (!c->is_whole) {
+  store->is_whole = calloc(store->prog->n_forms, sizeof *store->is_whole);
+  if (!store->is_whole) {
     thread_pool_destroy(pool);
     return status_no_memory();
   }
-  thread_pool_for(pool, (int64_t)c->prog->n_forms, 1, check_some, c);
+  thread_pool_for(pool, (int64_t)store->prog->n_forms, 1, check_some, store);
   thread_pool_destroy(pool);
   return NULL;
 }
 
-/* *out: the program's own; NULL. */
-static clave_status find_packed(constant_store *c, const constant_form *f, const form_source *from,
-                                const program_form **out) {
+/* *out: the program's own; NULL: it has none, or a damaged one. */
+static clave_status find_in_file(constant_store *store, const packed_weight_request *request,
+                                 bool checks, const program_form **out, bool *is_damaged) {
   *out = NULL;
-  if (!c->owner->info.forms || !is_slot(c->prog, f->constant, SLOT_CONSTANT)) return NULL;
-  const program_form wanted = form_for(c->owner, f), *p = program_find_form(c->prog, &wanted);
-  if (p && from->checks) TRY(check_forms(c));
-  if (!p || !from->checks || c->is_whole[p - c->prog->forms]) {
-    *out = p;
-  } else if (from->damaged) {
-    from->damaged(from->ctx, c->prog->ir.constants.items[f->constant].name);
+  if (!store->owner->info.weight_layout || !is_slot(store->prog, request->constant, SLOT_CONSTANT))
+    return NULL;
+  const program_form wanted = form_for(store->owner, request),
+                     *found = program_find_form(store->prog, &wanted);
+  if (found && checks) {
+    TRY(check_file(store));
+    *is_damaged = !store->is_whole[found - store->prog->forms];
   }
+  if (!*is_damaged) *out = found;
   return NULL;
 }
 
-static clave_status fill_form(constant_store *c, const form_source *from, stored_form *made) {
-  made->is_filled = true;
-  TRY(c->owner->vt->buffer_create(c->owner, made->f.bytes, &made->buf));
-  return from->fill(from->ctx, made->buf);
-}
-
-static clave_status wrap_form(constant_store *c, const program_form *p, stored_form *made) {
-  TRY(c->owner->vt->buffer_wrap(c->owner, p->data, p->bytes, false, &made->buf));
-  if (!c->owner->info.shares_host_memory)
-    release_pages(c->prog, p->data, p->bytes);
-  else if ((uintptr_t)p->data % c->owner->info.alignment == 0)
-    c->mapped_bytes += p->bytes;
+static clave_status take_from_file(constant_store *store, const program_form *p,
+                                   packed_weight *made) {
+  TRY(store->owner->vt->buffer_wrap(store->owner, p->data, p->bytes, false, &made->buf));
+  if (!store->owner->info.shares_host_memory)
+    release_pages(store->prog, p->data, p->bytes);
+  else if ((uintptr_t)p->data % store->owner->info.alignment == 0)
+    store->mapped_bytes += p->bytes;
   return NULL;
 }
 
-static clave_status make_form(constant_store *c, const constant_form *f, const form_source *from,
-                              stored_form **out) {
-  const program_form *packed;
-  TRY(find_packed(c, f, from, &packed));
-  stored_form *made = calloc(1, sizeof *made);
+static clave_status pack_on_device(const constant_store *store, const packing_means *means,
+                                   const packed_weight_request *request, packed_weight *made) {
+  const backend_vtable *vt = store->owner->vt;
+  made->is_packed_here = true;
+  TRY(vt->buffer_create(store->owner, request->bytes, &made->buf));
+  return vt->pack(means->stream, request, means->operands, means->clears, made->buf);
+}
+
+static clave_status add_packed(constant_store *store, const packing_means *means,
+                               const packed_weight_request *request, packed_weight **out,
+                               bool *is_damaged) {
+  const program_form *file;
+  TRY(find_in_file(store, request, means->checks, &file, is_damaged));
+  packed_weight *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  made->f = *f;
-  made->f.fill = NULL;
-  clave_status st = packed ? wrap_form(c, packed, made) : fill_form(c, from, made);
+  made->request = *request;
+  made->request.pack = NULL;
+  clave_status st =
+      file ? take_from_file(store, file, made) : pack_on_device(store, means, request, made);
   if (st) {
-    c->owner->vt->buffer_destroy(c->owner, made->buf);
-    free(made);
+    free_packed(store, made);
     return st;
   }
-  made->next = c->forms;
-  *out = c->forms = made;
-  c->form_bytes += f->bytes;
-  const buffer *plain = c->buffers[f->constant];
-  if (plain && is_slot(c->prog, f->constant, SLOT_CONSTANT))
-    release_pages(c->prog, c->prog->constants[f->constant], plain->bytes);
+  made->next = store->packed;
+  *out = store->packed = made;
+  store->packed_bytes += request->bytes;
+  const buffer *plain = store->buffers[request->constant];
+  if (plain && is_slot(store->prog, request->constant, SLOT_CONSTANT))
+    release_pages(store->prog, store->prog->constants[request->constant], plain->bytes);
   return NULL;
 }
 
-clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
-                                 buffer **out, bool *is_filled) {
+clave_status constant_store_pack(constant_store *store, const packing_means *means,
+                                 const packed_weight_request *request, const packed_weight **out,
+                                 bool *is_damaged) {
   clave_status st = NULL;
-  mutex_lock(c->lock);
-  stored_form *found = find_form(c, f);
-  if (!found) st = make_form(c, f, from, &found);
-  if (!st) *out = found->buf;
-  if (!st) *is_filled = found->is_filled;
-  mutex_unlock(c->lock);
-  return st ? name_constant(st, "a packed form of constant ", c, f->constant) : NULL;
+  *is_damaged = false;
+  mutex_lock(store->lock);
+  packed_weight *found = request->pack ? find_packed(store, request) : find_serving(store, request);
+  if (!found && request->pack) st = add_packed(store, means, request, &found, is_damaged);
+  mutex_unlock(store->lock);
+  *out = found;
+  return st ? name_constant(st, "a packed form of constant ", store, request->constant) : NULL;
 }
 
-bool constant_store_has_form(const constant_store *c, const constant_form *f) {
-  mutex_lock(c->lock);
-  bool has = find_form(c, f) != NULL;
-  mutex_unlock(c->lock);
+bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request) {
+  mutex_lock(store->lock);
+  bool has = find_packed(store, request) != NULL;
+  mutex_unlock(store->lock);
   return has;
 }
 
-buffer *constant_store_find_form(const constant_store *c, const constant_form *f) {
-  buffer *found = NULL;
-  mutex_lock(c->lock);
-  for (const stored_form *s = c->forms; s && !found; s = s->next)
-    if (constant_form_serves(&s->f, f)) found = s->buf;
-  mutex_unlock(c->lock);
-  return found;
-}
-
-static clave_status keep_form(constant_store *c, stream *s, const stored_form *f, program *to) {
-  program_form kept = form_for(c->owner, &f->f);
-  kept.data = kept.own = memory_alloc(f->f.bytes);
+static clave_status keep_packed(const constant_store *store, stream *queue,
+                                const packed_weight *weight, program *to) {
+  program_form kept = form_for(store->owner, &weight->request);
+  kept.data = kept.own = memory_alloc(weight->request.bytes);
   if (!kept.own) return status_no_memory();
-  clave_status st = c->owner->vt->read(s, f->buf, 0, kept.own, f->f.bytes);
+  clave_status st = store->owner->vt->read(queue, weight->buf, 0, kept.own, weight->request.bytes);
   if (!st) return program_add_form(to, &kept);
   free(kept.own);
   return st;
 }
 
 /* One after the other, so that no more than one is there twice. */
-static clave_status keep_all(constant_store *c, stream *s, program *to) {
-  for (stored_form *f; (f = c->forms);) {
-    if (f->is_filled && is_slot(c->prog, f->f.constant, SLOT_CONSTANT)) TRY(keep_form(c, s, f, to));
-    c->forms = f->next;
-    c->owner->vt->buffer_destroy(c->owner, f->buf);
-    free(f);
+static clave_status keep_all(constant_store *store, stream *queue, program *to) {
+  for (packed_weight *weight; (weight = store->packed);) {
+    if (weight->is_packed_here && is_slot(store->prog, weight->request.constant, SLOT_CONSTANT))
+      TRY(keep_packed(store, queue, weight, to));
+    store->packed = weight->next;
+    free_packed(store, weight);
   }
   return NULL;
 }
 
-/* The last one is first. */
-static void reverse_forms(constant_store *c) {
-  stored_form *made = NULL;
-  for (stored_form *f = c->forms, *next; f; f = next) {
-    next = f->next;
-    f->next = made;
-    made = f;
+/* Puts the first one made first. */
+static void reverse_packed(constant_store *store) {
+  packed_weight *made = NULL;
+  for (packed_weight *weight = store->packed, *next; weight; weight = next) {
+    next = weight->next;
+    weight->next = made;
+    made = weight;
   }
-  c->forms = made;
+  store->packed = made;
 }
 
-clave_status constant_store_keep_forms(constant_store *c, program *to) {
-  stream *s;
-  if (!c->forms || !c->owner->info.forms) return NULL;
-  TRY(c->owner->vt->stream_create(c->owner, &s));
-  reverse_forms(c); /* files have them as runs read them */
-  clave_status st = keep_all(c, s, to);
-  c->owner->vt->stream_destroy(c->owner, s);
+clave_status constant_store_keep_packed(constant_store *store, program *to) {
+  stream *queue;
+  if (!store->packed || !store->owner->info.weight_layout) return NULL;
+  TRY(store->owner->vt->stream_create(store->owner, &queue));
+  reverse_packed(store); /* files have them as runs read them */
+  clave_status st = keep_all(store, queue, to);
+  store->owner->vt->stream_destroy(store->owner, queue);
   return st;
 }

@@ -66,7 +66,8 @@ typedef struct node_placement {
 /* rows: one per node of the method, by number (program_find_node). */
 void executable_placement(const executable *x, uint32_t method, node_placement *rows);
 
-/* A program's constants on one device, made on first use and shared by all sessions there. */
+/* A program's constants on one device, plain and packed; made on first use, owned by the store and
+ * shared by all sessions there. */
 typedef struct constant_store constant_store;
 clave_status constant_store_create(const program *p, backend *b, constant_store **out) STATUS_CHECK;
 void constant_store_destroy(constant_store *c); /* takes NULL */
@@ -74,27 +75,33 @@ const backend *constant_store_backend(const constant_store *c);
 clave_status constant_store_get(constant_store *c, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
 bool constant_store_has(const constant_store *c, uint32_t tid);
-uint64_t constant_store_bytes(const constant_store *c); /* of all, and of their forms */
-uint64_t constant_store_form_bytes(const constant_store *c);
-uint64_t constant_store_mapped_bytes(const constant_store *c); /* of forms in the program's file */
-/* How a form comes about: `fill` writes it, where the program has none packed for the device, or,
- * with `checks`, a damaged one, of which `damaged` is told. */
-typedef struct form_source {
-  clave_status (*fill)(void *ctx, buffer *to);
-  void (*damaged)(void *ctx, const char *constant);
-  void *ctx;
-  bool checks;
-} form_source;
-/* The constant in this form, made if it is not there; thread-safe; borrowed. *is_filled: the
- * program has it not. */
-clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
-                                 buffer **out, bool *is_filled) STATUS_CHECK;
-bool constant_store_has_form(const constant_store *c, const constant_form *f);
-/* One that serves f, which has no `fill`; NULL: none is made so far. Thread-safe; borrowed. */
-buffer *constant_store_find_form(const constant_store *c, const constant_form *f);
-/* Moves the forms that were filled to `to`, the store's program, for its file. No session uses the
- * store any more. */
-clave_status constant_store_keep_forms(constant_store *c, program *to) STATUS_CHECK;
+uint64_t constant_store_bytes(const constant_store *c); /* of plain and packed ones */
+uint64_t constant_store_packed_bytes(const constant_store *c);
+uint64_t constant_store_mapped_bytes(const constant_store *c); /* packed, in the program's file */
+/* A constant in the layout that a kernel reads. */
+typedef struct packed_weight {
+  struct packed_weight *next;
+  packed_weight_request request; /* without `pack` */
+  buffer *buf;                   /* owned */
+  bool is_packed_here;           /* else its bytes are those of the program's file */
+} packed_weight;
+/* What the store packs with. */
+typedef struct packing_means {
+  stream *stream;
+  const bound_tensor *operands; /* by Tid: those of the recording that reads the packed weight */
+  bool checks; /* verifies the hash of what the program's file has; a damaged one is packed anew */
+  bool clears; /* for files: bytes that no kernel writes are zeros */
+} packing_means;
+/* Finds the packed weight in the store, takes it from the program's file, or packs it. Without
+ * request->pack one that serves the request is found, or *out is NULL. Thread-safe; borrowed.
+ * *is_damaged: what the program's file has is not used. */
+clave_status constant_store_pack(constant_store *store, const packing_means *means,
+                                 const packed_weight_request *request, const packed_weight **out,
+                                 bool *is_damaged) STATUS_CHECK;
+bool constant_store_has_packed(const constant_store *store, const packed_weight_request *request);
+/* Moves the weights that were packed here to `to`, the store's program, for its file. No session
+ * uses the store any more. */
+clave_status constant_store_keep_packed(constant_store *store, program *to) STATUS_CHECK;
 /* The program's bytes of the constant in this buffer; NULL: it holds no constant. */
 const void *constant_store_host(const constant_store *c, const buffer *b);
 
@@ -124,8 +131,8 @@ typedef struct session_options {
   bool (*cancel)(void *ctx); /* asked before each command; true stops the run */
   void *cancel_ctx;
   uint64_t seed; /* of random ops */
-  bool packs; /* for session_pack: no memory for forms is an error, and they begin as zeros, since
-                 files would keep what nothing writes */
+  bool packs; /* for session_pack: no memory for packed weights is an error, and their bytes that no
+                 kernel writes are zeros, since files would keep them */
 } session_options;
 
 /* Called after an instruction with a tensor it wrote, contiguous; false stops the run. *edited: the
@@ -155,8 +162,8 @@ clave_status session_bind_input_memory(session *s, uint32_t method, uint32_t ind
 clave_status session_bind_output_memory(session *s, uint32_t method, uint32_t index,
                                         device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
-/* Makes the forms of constants that the method's products and convolutions want, without running
- * it: at the smallest sizes of its inputs and at larger ones. */
+/* Packs the weights that the method's products and convolutions read, without running it: at the
+ * smallest sizes of its inputs and at larger ones. */
 clave_status session_pack(session *s, uint32_t method) STATUS_CHECK;
 /* Result of the last run; contiguous, owned by the session or where it was bound; data is NULL if
  * that is memory of a device or a dma-buf. */

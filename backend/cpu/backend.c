@@ -14,7 +14,7 @@
 typedef struct cpu_backend {
   backend base;
   thread_pool *threads; /* owned */
-  char name[128], forms[32];
+  char name[128], weight_layout[32];
 } cpu_backend;
 
 enum { FORMS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
@@ -184,7 +184,8 @@ static uint64_t total_memory(void) {
 
 static void fill_info(cpu_backend *b) {
   read_cpu_name(b->name, sizeof b->name);
-  (void)snprintf(b->forms, sizeof b->forms, "cpu %d %s", (int)FORMS_VERSION, cpu_level_name());
+  (void)snprintf(b->weight_layout, sizeof b->weight_layout, "cpu %d %s", (int)FORMS_VERSION,
+                 cpu_level_name());
   uint64_t memory = total_memory();
   b->base.info = (backend_info){.kind = "cpu",
                                 .name = b->name,
@@ -199,7 +200,7 @@ static void fill_info(cpu_backend *b) {
                                 .clock_mhz = 0,
                                 .shares_host_memory = true,
                                 .runs_on_host = true,
-                                .forms = b->forms};
+                                .weight_layout = b->weight_layout};
 }
 
 static const backend_profile profiling = {.enable = profile, .times = times};
@@ -216,6 +217,7 @@ static const backend_vtable vtable = {
     .recording_destroy = cpu_recording_destroy,
     .run = run,
     .state_destroy = cpu_state_destroy,
+    .pack = cpu_pack,
     .write = write_buffer,
     .read = read_buffer,
     .enqueue_write = write_buffer,

@@ -68,8 +68,8 @@ klayout cpu_layout(const tensor *t);
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
 /* A constant operand in a form of the op's own, which a kernel writes to its scratch memory once
- * for the device (see constant_form). size: what its bytes depend on beside x's dims, strides and
- * dtype.
+ * for the device (see packed_weight_request). size: what its bytes depend on beside x's dims,
+ * strides and dtype.
  */
 typedef enum cpu_form_kind {
   CPU_FORM_CONV,
@@ -132,5 +132,7 @@ void cpu_state_destroy(stream *s, void *state);
 /* The commands' arguments with their data, in a state of the stream's. */
 clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
                               const run_operands *o) STATUS_CHECK;
+clave_status cpu_pack(stream *s, const packed_weight_request *request, const bound_tensor *operands,
+                      bool clears, buffer *to) STATUS_CHECK; /* the vtable's pack */
 
 #endif

@@ -143,19 +143,20 @@ bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n) {
 void cpu_rounds(cpu_recorder *r, rounding how) { r->out->base.rounds = how; }
 
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
-  return x->is_constant && r->out->base.n_forms < MAX_FORMS;
+  return x->is_constant && r->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
-/* fill: owned from here on; NULL */
-static const void *add_form(cpu_recorder *r, const cpu_form_request *f, cpu_recording *fill) {
+/* pack: owned from here on; NULL */
+static const void *add_form(cpu_recorder *r, const cpu_form_request *f, cpu_recording *pack) {
   recording *out = &r->out->base;
-  const void *data = name_place(r, (place){.slot = (uint32_t)out->n_forms, .is_form = true});
-  out->forms[out->n_forms++] = (constant_form){.constant = f->x->constant,
-                                               .view = f->x->t,
-                                               .kind = (int)f->kind,
-                                               .size = {f->size[0], f->size[1], f->size[2]},
-                                               .bytes = fill ? fill->base.scratch_bytes : 0,
-                                               .fill = fill ? &fill->base : NULL};
+  const void *data = name_place(r, (place){.slot = (uint32_t)out->n_weights, .is_form = true});
+  out->weights[out->n_weights++] =
+      (packed_weight_request){.constant = f->x->constant,
+                              .view = f->x->t,
+                              .kind = (int)f->kind,
+                              .size = {f->size[0], f->size[1], f->size[2]},
+                              .bytes = pack ? pack->base.scratch_bytes : 0,
+                              .pack = pack ? &pack->base : NULL};
   return data;
 }
 
@@ -163,23 +164,23 @@ cpu_form_or_plain cpu_form_of_others(cpu_recorder *r, const cpu_form_request *f,
                                      const bound_tensor *x) {
   const void *form = add_form(r, f, NULL);
   const place p = {.slot = x->slot,
-                   .unless = (uint16_t)r->out->base.n_forms,
+                   .unless = (uint16_t)r->out->base.n_weights,
                    .offset = x->t.offset * (int64_t)dtype_size(x->t.type)};
   return (cpu_form_or_plain){.form = form, .plain = name_place(r, p)};
 }
 
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) {
-  cpu_recording *fill = calloc(1, sizeof *fill);
-  if (!fill) return status_no_memory();
+  cpu_recording *pack = calloc(1, sizeof *pack);
+  if (!pack) return status_no_memory();
   cpu_recorder own = *r; /* whose places the arguments have */
-  own.out = fill;
+  own.out = pack;
   own.n_threads = 0;
   clave_status st = cpu_record_kernel(&own, f->k, f->args);
   if (st) {
-    cpu_recording_destroy(r->b, &fill->base);
+    cpu_recording_destroy(r->b, &pack->base);
     return st;
   }
-  *data = add_form(r, f, fill);
+  *data = add_form(r, f, pack);
   return NULL;
 }
 
@@ -279,7 +280,7 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
 void cpu_recording_destroy(backend *b, recording *base) {
   cpu_recording *r = (cpu_recording *)base;
   if (!r) return;
-  for (int i = 0; i < r->base.n_forms; i++) cpu_recording_destroy(b, r->base.forms[i].fill);
+  for (int i = 0; i < r->base.n_weights; i++) cpu_recording_destroy(b, r->base.weights[i].pack);
   for (int i = 0; i < r->n; i++) free_command(&r->commands[i]);
   free(r->commands);
   free(r);

@@ -59,10 +59,10 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   for (int i = 0; i < c->n_operands; i++) {
     const cpu_operand_place *p = &c->operands[i];
     if (p->is_form) {
-      *cpu_data_at(args, p->at) = o->forms[p->slot] ? cpu_buffer_data(o->forms[p->slot]) : NULL;
+      *cpu_data_at(args, p->at) = o->weights[p->slot] ? cpu_buffer_data(o->weights[p->slot]) : NULL;
       continue;
     }
-    if (p->unless && o->forms[p->unless - 1]) {
+    if (p->unless && o->weights[p->unless - 1]) {
       *cpu_data_at(args, p->at) = NULL;
       continue;
     }
@@ -88,4 +88,14 @@ clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
     args += aligned(c[i].k->args_size);
   }
   return NULL;
+}
+
+clave_status cpu_pack(stream *s, const packed_weight_request *request, const bound_tensor *operands,
+                      bool clears, buffer *to) {
+  void *state = NULL;
+  const run_operands o = {.tensors = operands, .scratch = to};
+  if (clears) memset(cpu_buffer_data(to), 0, to->bytes);
+  clave_status st = cpu_run_commands((cpu_stream *)s, request->pack, &state, &o);
+  cpu_state_destroy(s, state);
+  return st;
 }

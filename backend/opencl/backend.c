@@ -103,6 +103,7 @@ static const backend_vtable opencl_vtable = {
     .recording_destroy = opencl_recording_destroy,
     .run = opencl_run,
     .state_destroy = opencl_state_destroy,
+    .pack = opencl_pack,
     .write = opencl_write,
     .read = opencl_read,
     .enqueue_write = opencl_enqueue_write,
@@ -195,9 +196,9 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   d->index = index;
   d->base.vt = &opencl_vtable;
   d->base.info = d->entry->info;
-  (void)snprintf(d->forms, sizeof d->forms, "opencl %d width %u", (int)FORMS_VERSION,
-                 (unsigned)d->entry->traits.vector_width);
-  d->base.info.forms = d->forms;
+  (void)snprintf(d->weight_layout, sizeof d->weight_layout, "opencl %d width %u",
+                 (int)FORMS_VERSION, (unsigned)d->entry->traits.vector_width);
+  d->base.info.weight_layout = d->weight_layout;
   clave_status st = opencl_functions(&d->cl, &reason);
   if (!st) st = init_device(d, o);
   if (st) {

@@ -55,7 +55,7 @@ static clave_status launch_once(server *v, const recorded_launch *l) {
   recorded_launch copy = *l;
   cl_recording r = {.base.serial = 1, .launches = &copy, .n = 1};
   bound_tensor zeros = {.t = {.type = DTYPE_U8}, .buf = v->zeros};
-  run_operands operands = {.tensors = &zeros, .scratch = v->zeros, .forms = &v->zeros};
+  run_operands operands = {.tensors = &zeros, .scratch = v->zeros, .weights = &v->zeros};
   void *state = NULL;
   device_fault fault;
   TRY(v->b->vt->fill_zero(v->s, v->zeros, 0, BUFFER_BYTES));

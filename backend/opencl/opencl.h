@@ -96,12 +96,11 @@ enum { LOCAL_SIZE = 64 };
 /* Memory of at least `bytes` for use within this op's launches only, one for all of them. */
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
 
-/* A constant operand in a form of the op's own, made once for the device: by the launches that
- * `fill` records, which write `bytes` of scratch memory, from its offset 0 on; behind them there is
- * what `fill` asks for with recorder_scratch. What they read must
- * be x and follow from x, kind and size alone. *number is what form_arg takes; the recording's
- * caller shares equal forms. False where x is no constant, or the op has enough forms: then nothing
- * was recorded. */
+/* A constant operand packed in a layout of the op's own, once for the device, by launches that the
+ * op records with *pack right after recorder_form. They write `bytes` of scratch memory from its
+ * offset 0 on; what they request with recorder_scratch includes these. They must read x alone, and
+ * follow from x, kind and size alone. form_arg takes *number; equal packed weights are shared.
+ * recorder_takes_form is false where x is not constant, or the op has enough packed weights. */
 typedef enum form_kind {
   FORM_GEMM_A,
   FORM_GEMM_B,
@@ -116,13 +115,12 @@ typedef struct form_request {
   form_kind kind;
   int64_t size[3]; /* what else the bytes depend on */
   size_t bytes;
-  clave_status (*fill)(cl_recorder *s, const void *ctx);
-  const void *ctx;
 } form_request;
 bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x);
-clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) STATUS_CHECK;
-/* The number of a form that is read where another node has asked for it, of x, kind and size alone;
- * until then it is absent, which a kernel sees by IS_ABSENT (common.h). */
+clave_status recorder_form(cl_recorder *s, const form_request *f, int *number,
+                           cl_recorder **pack) STATUS_CHECK;
+/* Returns the number of a packed weight that another node may request by x, kind and size. Until
+ * then it is absent, which a kernel sees by IS_ABSENT (common.h). */
 int recorder_form_of_others(cl_recorder *s, const form_request *f);
 
 /* ---------------------------------------------------------------- launch */

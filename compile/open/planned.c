@@ -1,4 +1,5 @@
-/* Schedules of the sizes that come, the latest of which are kept; their memory, forms and runs. */
+/* Schedules of the sizes that come, the latest of which are kept; their memory, packed weights and
+ * runs. */
 #include "compile/open/planned.h"
 
 #include <stdlib.h>
@@ -10,15 +11,16 @@
 #include "interp/plan/plan.h"
 #include "interp/scalar.h"
 
-typedef struct made_form {
-  constant_form f; /* without fill */
-  void *data;      /* owned */
-} made_form;
+typedef struct open_weight {
+  packed_weight_request f; /* without `pack` */
+  void *data;              /* owned */
+} open_weight;
 
 /* A schedule of some sizes. */
 typedef struct kept_plan {
-  schedule *p;  /* owned */
-  void **forms; /* owned (n_commands, MAX_FORMS): borrowed from all; NULL: not looked for yet */
+  schedule *p;    /* owned */
+  void **weights; /* owned (n_commands, MAX_PACKED_WEIGHTS): borrowed from all; NULL: not looked for
+                   yet */
 } kept_plan;
 
 enum { KEPT_PLANS = 8 };
@@ -33,8 +35,8 @@ typedef struct plans {
   scalar_value *values;        /* owned (n_values): of this run */
   location *now;               /* owned (n_slots): where slots are in it */
   unsigned char (*scalars)[8]; /* owned (n_outputs) */
-  made_form *forms;            /* owned */
-  size_t n_forms, cap_forms, arena_bytes, args_bytes;
+  open_weight *weights;        /* owned */
+  size_t n_weights, cap_weights, arena_bytes, args_bytes;
   void *args; /* owned: of the kernel that runs */
 } plans;
 
@@ -47,7 +49,7 @@ static const backend_vtable recorder = {.record = cpu_record,
 
 static void drop_plan(kept_plan *k) {
   schedule_destroy(k->p);
-  free(k->forms);
+  free(k->weights);
   *k = (kept_plan){0};
 }
 
@@ -55,8 +57,8 @@ static void destroy_plans(model *m) {
   plans *l = m->plans;
   if (!l) return;
   for (int i = 0; i < KEPT_PLANS; i++) drop_plan(&l->kept[i]);
-  for (size_t i = 0; i < l->n_forms; i++) compiled_model.heap->give(l->forms[i].data);
-  free(l->forms);
+  for (size_t i = 0; i < l->n_weights; i++) compiled_model.heap->give(l->weights[i].data);
+  free(l->weights);
   free(l->values);
   free(l->now);
   free(l->scalars);
@@ -119,8 +121,8 @@ static clave_status take_inputs(plans *l, const model_value *inputs) {
 static clave_status make_plan(plans *l, kept_plan *k) {
   const schedule_key key = {.values = l->values};
   TRY(plan_schedule(&l->x, 0, &key, &k->p));
-  k->forms = calloc((size_t)k->p->n_commands * MAX_FORMS + 1, sizeof *k->forms);
-  if (k->forms && k->p->n_chunks[0] <= 1) return NULL;
+  k->weights = calloc((size_t)k->p->n_commands * MAX_PACKED_WEIGHTS + 1, sizeof *k->weights);
+  if (k->weights && k->p->n_chunks[0] <= 1) return NULL;
   drop_plan(k);
   return status_no_memory();
 }
@@ -190,9 +192,9 @@ static clave_status failure(const plans *l) {
   return m->failed == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&m->fault);
 }
 
-/* forms: of the recording. */
+/* weights: of the recording. */
 static clave_status run_kernels(plans *l, const command *c, const recording *r,
-                                void *const *forms) {
+                                void *const *weights) {
   int n;
   const cpu_command *all = cpu_recorded_commands(r, &n);
   for (int i = 0; i < n; i++) {
@@ -201,8 +203,8 @@ static clave_status run_kernels(plans *l, const command *c, const recording *r,
     memcpy(l->args, all[i].args, k->args_size);
     for (int j = 0; j < all[i].n_operands; j++) {
       const cpu_operand_place *o = &all[i].operands[j];
-      *cpu_data_at(l->args, o->at) = o->is_form ? forms[o->slot]
-                                     : o->unless && forms[o->unless - 1]
+      *cpu_data_at(l->args, o->at) = o->is_form ? weights[o->slot]
+                                     : o->unless && weights[o->unless - 1]
                                          ? NULL
                                          : address(l, storage_of(l, c, o->slot), o->offset);
     }
@@ -216,50 +218,54 @@ static clave_status run_kernels(plans *l, const command *c, const recording *r,
 }
 
 /* Into memory of its own, which is the scratch memory of what fills it. */
-static clave_status fill_form(plans *l, const command *c, const constant_form *f, void *data) {
+static clave_status pack_into(plans *l, const command *c, const packed_weight_request *f,
+                              void *data) {
   model *m = l->m;
   char *const scratch = m->scratch;
   const size_t bytes = m->scratch_bytes;
   m->scratch = data;
   m->scratch_bytes = f->bytes;
-  clave_status st = run_kernels(l, c, f->fill, NULL);
+  clave_status st = run_kernels(l, c, f->pack, NULL);
   m->scratch = scratch;
   m->scratch_bytes = bytes;
   return st;
 }
 
-static clave_status make_form(plans *l, const command *c, const constant_form *f, void **out) {
-  if (!array_reserve(&l->forms, &l->cap_forms, l->n_forms + 1, sizeof *l->forms))
+static clave_status add_weight(plans *l, const command *c, const packed_weight_request *f,
+                               void **out) {
+  if (!array_reserve(&l->weights, &l->cap_weights, l->n_weights + 1, sizeof *l->weights))
     return status_no_memory();
   void *data = compiled_model.heap->take(f->bytes + 1);
-  clave_status st = data ? fill_form(l, c, f, data) : status_no_memory();
+  clave_status st = data ? pack_into(l, c, f, data) : status_no_memory();
   if (st) {
     compiled_model.heap->give(data);
     return st;
   }
-  made_form *made = &l->forms[l->n_forms++];
-  *made = (made_form){.f = *f, .data = data};
-  made->f.fill = NULL;
+  open_weight *made = &l->weights[l->n_weights++];
+  *made = (open_weight){.f = *f, .data = data};
+  made->f.pack = NULL;
   *out = data;
   return NULL;
 }
 
-static clave_status find_form(plans *l, const command *c, const constant_form *f, void **out) {
+static clave_status take_weight(plans *l, const command *c, const packed_weight_request *f,
+                                void **out) {
   if (*out) return NULL;
-  for (size_t i = 0; i < l->n_forms && !*out; i++)
-    if (f->fill ? constant_forms_equal(&l->forms[i].f, f) : constant_form_serves(&l->forms[i].f, f))
-      *out = l->forms[i].data;
-  return *out || !f->fill ? NULL : make_form(l, c, f, out);
+  for (size_t i = 0; i < l->n_weights && !*out; i++)
+    if (f->pack ? packed_weights_equal(&l->weights[i].f, f)
+                : packed_weight_serves(&l->weights[i].f, f))
+      *out = l->weights[i].data;
+  return *out || !f->pack ? NULL : add_weight(l, c, f, out);
 }
 
 /* ---------------------------------------------------------------- runs */
 
 static clave_status run_command(plans *l, uint32_t i) {
   const command *c = &l->kept[0].p->commands[i];
-  void **forms = l->kept[0].forms + (size_t)i * MAX_FORMS;
-  for (int k = 0; k < c->recorded->n_forms; k++)
-    TRY(find_form(l, c, &c->recorded->forms[k], &forms[k]));
-  TRY(run_kernels(l, c, c->recorded, forms));
+  void **weights = l->kept[0].weights + (size_t)i * MAX_PACKED_WEIGHTS;
+  for (int k = 0; k < c->recorded->n_weights; k++)
+    TRY(take_weight(l, c, &c->recorded->weights[k], &weights[k]));
+  TRY(run_kernels(l, c, c->recorded, weights));
   if (c->kind == COMMAND_COPY && c->rebind != NO_INDEX) l->now[c->rebind] = c->out;
   return NULL;
 }

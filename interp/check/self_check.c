@@ -14,8 +14,8 @@
 #include "interp/check/operands.h"
 #include "interp/check/results.h"
 #include "interp/host_copy.h"
-#include "interp/run/forms.h"
 #include "interp/run/move.h"
+#include "interp/run/packed_weights.h"
 
 static const char distrust_reason[] = "its kernels gave wrong numbers on this device";
 
@@ -142,7 +142,7 @@ static void note_unchecked(const checking *c) {
 }
 
 static run_operands operands_now(const running *r, const command *c, const command_state *state) {
-  return (run_operands){r->b->bound[c->backend], r->s->scratch[c->backend], state->forms,
+  return (run_operands){r->b->bound[c->backend], r->s->scratch[c->backend], state->weights,
                         r->s->random};
 }
 
@@ -168,7 +168,7 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   TRY(compare_results(c));
   if (c->verdict.size) return distrust(c, r, k->instruction); /* in a loop, each time */
   state->checked = true;
-  return vt->proof->prove(queue, k->recorded, state->fills);
+  return vt->proof->prove(queue, k->recorded, state->packs);
 }
 
 clave_status check_recording(session *s, int on, const node *n, const recording *r, void **state,
@@ -184,7 +184,7 @@ clave_status check_recording(session *s, int on, const node *n, const recording 
   if (!st && faulty) text_puts(verdict, "what it was measured with is bad data for it");
   if (!st && c.verdict.size) text_append(verdict, c.verdict.data, c.verdict.size);
   if (!st && fits && !faulty && !c.verdict.size && vt->proof)
-    st = vt->proof->prove(s->streams[on], r, r->n_forms > 0);
+    st = vt->proof->prove(s->streams[on], r, r->n_weights > 0);
   free_results(&c);
   free_copies(&c);
   return st ? st : text_status(verdict);
@@ -208,11 +208,11 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
   const session *s = r->s;
   const backend_vtable *vt = s->devices.backends[c->backend]->vt;
   stream *queue = s->streams[c->backend];
-  TRY(take_forms(r, c, state));
+  TRY(take_packed_weights(r, c, state));
   if (!state->checked) {
     bool unproven = false;
     if (!s->options.unchecked && vt->proof)
-      TRY(vt->proof->is_unproven(queue, c->recorded, state->fills, &unproven));
+      TRY(vt->proof->is_unproven(queue, c->recorded, state->packs, &unproven));
     state->checked = !unproven;
     if (unproven) return run_checked(r, c, state, number);
   }

@@ -38,7 +38,7 @@ clave_status record_instruction(planner *l, int b, const ir_instruction *ins, vo
   return NULL;
 }
 
-/* A lean schedule shows no constants, so that no forms of them are asked for. */
+/* A lean schedule shows no constants, so that no packed weights are requested. */
 void put_operand(planner *l, uint32_t slot, const tensor *t, uint32_t of) {
   const storage *g = of == NO_INDEX ? NULL : &l->p->storages[of];
   const bool is_constant = g && holds_constant(l, g) && !l->p->is_lean;

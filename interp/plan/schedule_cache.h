@@ -4,7 +4,7 @@
 #include "interp/executable.h"
 
 /* The schedule of a method for these input values (n_values, of which sizes are some), made if it
- * is not kept; to be released. is_lean: it asks for no forms of constants. */
+ * is not kept; to be released. is_lean: it requests no packed weights. */
 clave_status schedule_find(executable *x, uint32_t method, const scalar_value *values, bool is_lean,
                            schedule **out) STATUS_CHECK;
 /* What follows p from a cursor on. item: the value that p's Item read; NULL at the begin of a late

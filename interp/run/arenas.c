@@ -19,25 +19,25 @@ static uint64_t arena_need(const session *s, const schedule *p, int b) {
   return sum;
 }
 
-static uint64_t form_need(const constant_store *c, const recording *r) {
+static uint64_t packed_need(const constant_store *c, const recording *r) {
   uint64_t sum = 0;
-  for (int i = 0; r && i < r->n_forms; i++)
-    if (!constant_store_has_form(c, &r->forms[i])) sum += r->forms[i].bytes;
+  for (int i = 0; r && i < r->n_weights; i++)
+    if (!constant_store_has_packed(c, &r->weights[i])) sum += r->weights[i].bytes;
   return sum;
 }
 
-/* Of constants and their forms, with those that this schedule is the first to use. Forms that
- * others have made are no matter of a lean one. */
+/* Bytes of plain and packed constants, with those that this schedule is the first to use. A lean
+ * schedule does not count the packed weights that others have made. */
 static uint64_t constant_need(const session *s, const schedule *p, int b) {
   uint64_t sum = constant_store_bytes(s->stores[b]);
-  if (p->is_lean) sum -= constant_store_form_bytes(s->stores[b]);
+  if (p->is_lean) sum -= constant_store_packed_bytes(s->stores[b]);
   for (uint32_t i = 0; i < p->n_blocks; i++) {
     const block *k = &p->blocks[i];
     if (k->kind == BLOCK_CONSTANT && k->backend == b && !constant_store_has(s->stores[b], k->slot))
       sum += k->a.bytes;
   }
   for (uint32_t i = 0; i < p->n_commands; i++)
-    if (p->commands[i].backend == b) sum += form_need(s->stores[b], p->commands[i].recorded);
+    if (p->commands[i].backend == b) sum += packed_need(s->stores[b], p->commands[i].recorded);
   return sum;
 }
 

@@ -93,7 +93,7 @@ clave_status reserve_binding(const running *r) {
 
 /* ---------------------------------------------------------------- those of past sizes */
 
-/* With the packed forms of constants that the devices want, unless memory does not suffice for
+/* With the packed weights that the devices want, unless memory does not suffice for
  * them. */
 static clave_status find_schedule(const running *r, const scalar_value *values, schedule **out) {
   TRY(schedule_find(r->s->x, r->index, values, false, out));

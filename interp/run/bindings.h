@@ -5,10 +5,10 @@
 
 /* Of a command. */
 typedef struct command_state {
-  void *state;              /* owned: the stream's, see backend.h */
-  buffer *forms[MAX_FORMS]; /* borrowed from the store; */
-  uint64_t forms_of;        /* the recording with this serial has them */
-  bool fills;               /* some of them were filled here; else the file has them */
+  void *state;                         /* owned: the stream's, see backend.h */
+  buffer *weights[MAX_PACKED_WEIGHTS]; /* borrowed from the store; */
+  uint64_t weights_of;                 /* the recording with this serial has them */
+  bool packs;                          /* some of them were packed here; else the file has them */
   uint8_t backend;
   bool checked; /* see self_check.h */
 } command_state;

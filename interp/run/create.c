@@ -110,7 +110,7 @@ void session_memory_use(const session *s, session_memory *out) {
     uint64_t bytes = constant_store_bytes(s->stores[b]);
     out->constant_bytes += bytes;
     if (s->devices.backends[b]->info.shares_host_memory)
-      out->constant_bytes_in_place += bytes - constant_store_form_bytes(s->stores[b]) +
+      out->constant_bytes_in_place += bytes - constant_store_packed_bytes(s->stores[b]) +
                                       constant_store_mapped_bytes(s->stores[b]);
   }
 }

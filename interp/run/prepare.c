@@ -1,9 +1,9 @@
 /* What the commands of a schedule need before they run: kernels, which are built together, the
- * states of the streams, and forms of constants. */
+ * states of the streams, and packed weights. */
 #include "interp/run/prepare.h"
 
-#include "interp/run/forms.h"
 #include "interp/run/move.h"
+#include "interp/run/packed_weights.h"
 
 typedef struct progress_relay {
   const session *s;
@@ -50,7 +50,7 @@ static clave_status prepare_commands(const running *r) {
     clave_status st = NULL;
     if (vt->building)
       st = vt->building->prepare(r->s->streams[c->backend], c->recorded, &state->state);
-    if (!st) st = prepare_forms(r, c, state, &packing);
+    if (!st) st = prepare_packed_weights(r, c, state, &packing);
     st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
     if (first || host_may_copy(r->s, c, st)) {
       status_free(st);

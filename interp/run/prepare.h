@@ -1,6 +1,6 @@
 #ifndef INTERP_RUN_PREPARE_H
 #define INTERP_RUN_PREPARE_H
-/* What commands need before they run: kernels, and forms of constants. */
+/* What commands need before they run: kernels, and packed weights. */
 #include "interp/run/session.h"
 
 /* Builds the kernels of what the current schedule added, and prepares its commands. */

@@ -59,7 +59,7 @@ struct session {
   size_t staged_bytes;
   uint64_t generation; /* counts what makes addresses of bindings old; from 1 on */
   uint64_t state_bytes, last_arena_bytes;
-  bool told_packing; /* that forms are made in the place of the program's, which fit no device */
+  bool told_packing; /* that weights are packed in place of the program's, which fit no device */
   bool plan_again;   /* the run failed for what a device cannot run, which is to be moved */
   observe_fn observe;
   void *observe_ctx;

@@ -12,9 +12,9 @@
 #include "interp/tune/contest.h"
 
 typedef struct candidate {
-  recording *r;                       /* owned; NULL: it cannot run, or is wrong */
-  void *state;                        /* owned: the stream's */
-  buffer *scratch, *forms[MAX_FORMS]; /* owned */
+  recording *r;                                  /* owned; NULL: it cannot run, or is wrong */
+  void *state;                                   /* owned: the stream's */
+  buffer *scratch, *weights[MAX_PACKED_WEIGHTS]; /* owned */
 } candidate;
 
 typedef struct measurement {
@@ -31,23 +31,12 @@ typedef struct measurement {
 
 /* ---------------------------------------------------------------- recordings */
 
-static clave_status fill_form(measurement *m, const recording *fill, buffer *to) {
-  const run_operands o = {.tensors = m->n->bound, .scratch = to};
-  void *state = NULL;
-  clave_status st = m->be->vt->run(m->queue, fill, &state, &o, 0);
-  device_fault fault;
-  if (!st) st = m->be->vt->finish(m->queue, &fault);
-  if (state) m->be->vt->state_destroy(m->queue, state);
-  return st;
-}
-
-static clave_status make_forms(measurement *m, candidate *c) {
-  for (int i = 0; i < c->r->n_forms; i++) {
-    const constant_form *f = &c->r->forms[i];
-    if (!f->fill) continue;
-    size_t wanted = f->fill->scratch_bytes;
-    TRY(m->be->vt->buffer_create(m->be, wanted > f->bytes ? wanted : f->bytes, &c->forms[i]));
-    TRY(fill_form(m, f->fill, c->forms[i]));
+static clave_status pack_candidate(measurement *m, candidate *c) {
+  for (int i = 0; i < c->r->n_weights; i++) {
+    const packed_weight_request *request = &c->r->weights[i];
+    if (!request->pack) continue;
+    TRY(m->be->vt->buffer_create(m->be, request->bytes, &c->weights[i]));
+    TRY(m->be->vt->pack(m->queue, request, m->n->bound, false, c->weights[i]));
   }
   return m->be->vt->buffer_create(m->be, c->r->scratch_bytes, &c->scratch);
 }
@@ -88,20 +77,20 @@ static clave_status record_variant(measurement *m, const variant_choice *made, i
   if (st) return st;
   c->r->serial = UINT64_MAX - __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   TRY(build(m, c));
-  return is_over(m->t) ? NULL : make_forms(m, c);
+  return is_over(m->t) ? NULL : pack_candidate(m, c);
 }
 
 static void free_candidate(measurement *m, candidate *c) {
   const backend_vtable *vt = m->be->vt;
   if (c->state) vt->state_destroy(m->queue, c->state);
-  for (int i = 0; i < MAX_FORMS; i++) vt->buffer_destroy(m->be, c->forms[i]);
+  for (int i = 0; i < MAX_PACKED_WEIGHTS; i++) vt->buffer_destroy(m->be, c->weights[i]);
   vt->buffer_destroy(m->be, c->scratch);
   vt->recording_destroy(m->be, c->r);
   *c = (candidate){0};
 }
 
 static run_operands operands_of_run(const measurement *m, const candidate *c) {
-  return (run_operands){m->n->bound, c->scratch, c->forms, m->t->s->random};
+  return (run_operands){m->n->bound, c->scratch, c->weights, m->t->s->random};
 }
 
 static clave_status run_once(measurement *m, candidate *c) {

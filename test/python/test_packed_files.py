@@ -201,7 +201,7 @@ def test_from_python(folder):
 
 
 # XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
-# backend_info.forms of its backend grows, and so do files that were packed before pack anew.
+# backend_info.weight_layout of its backend grows, and so do files that were packed before pack anew.
 LAYOUTS = {
     "cpu 4 x86-64 avx512": "1d5489624a6386de46a5684a0c7894f6d98afe824b4b86a4cb7d31d8610a730b",
     "cpu 4 x86-64 avx2": "b6288decacd626f295ffa43e09fa1fb708847cce701ec952e9969afeb3e83edf",

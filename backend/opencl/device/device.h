@@ -146,13 +146,13 @@ struct cl_device {
   size_t cap_programs;
   const void *binaries; /* borrowed: binaries.c's; NULL: there are none for this device */
   size_t binaries_size;
-  bool cache_noted;      /* an unwritable cache is mentioned once */
-  int index;             /* N of opencl:N */
-  char forms[32];        /* base.info's */
-  builders *builders;    /* owned; NULL: the driver builds well in this process */
-  void *blas;            /* clblast.c's */
-  proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
-  bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
+  bool cache_noted;       /* an unwritable cache is mentioned once */
+  int index;              /* N of opencl:N */
+  char weight_layout[32]; /* base.info's */
+  builders *builders;     /* owned; NULL: the driver builds well in this process */
+  void *blas;             /* clblast.c's */
+  proof_set blas_proven;  /* CLBlast's launches, compared in this process. Under `lock` */
+  bool blas_refused;      /* CLBlast failed: our own kernels run instead. Atomic */
   instruction_state instructions[4]; /* of the table in instructions.c. Under `lock` */
 };
 

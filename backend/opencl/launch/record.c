@@ -9,7 +9,9 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
   *out = NULL;
   cl_recording *r = calloc(1, sizeof *r);
   if (!r) return status_no_memory();
-  cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r, .choices = n->choices};
+  cl_recorder pack = {.device = (cl_device *)b, .fast = fast},
+              s = {.device = pack.device, .fast = fast, .out = r, .pack = &pack};
+  s.choices = n->choices;
   clave_status st = record_with_epilogue(&s, n);
   if (st) {
     opencl_recording_destroy(b, &r->base);
@@ -34,8 +36,8 @@ static clave_status request_build(cl_stream *s, kernel_program *p) {
 clave_status opencl_request(stream *base, const recording *r) {
   cl_stream *s = (cl_stream *)base;
   const cl_recording *c = (const cl_recording *)r;
-  for (int i = 0; i < r->n_forms; i++)
-    if (r->forms[i].fill) TRY(opencl_request(base, r->forms[i].fill));
+  for (int i = 0; i < r->n_weights; i++)
+    if (r->weights[i].pack) TRY(opencl_request(base, r->weights[i].pack));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
@@ -131,16 +133,16 @@ static bool blas_is_proven(cl_device *d, uint64_t class) {
   return is_proven;
 }
 
-clave_status opencl_is_unproven(stream *base, const recording *r, bool fills, bool *unproven) {
+clave_status opencl_is_unproven(stream *base, const recording *r, bool packs, bool *unproven) {
   cl_device *d = ((cl_stream *)base)->device;
   const cl_recording *c = (const cl_recording *)r;
   *unproven = false;
-  for (int i = 0; fills && i < r->n_forms && !*unproven; i++)
-    if (r->forms[i].fill) TRY(opencl_is_unproven(base, r->forms[i].fill, false, unproven));
+  for (int i = 0; packs && i < r->n_weights && !*unproven; i++)
+    if (r->weights[i].pack) TRY(opencl_is_unproven(base, r->weights[i].pack, false, unproven));
   for (int i = 0; i < c->n && !*unproven; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->blas && blas_is_refused(d)) {
-      TRY(opencl_is_unproven(base, &l->instead->base, fills, unproven));
+      TRY(opencl_is_unproven(base, &l->instead->base, packs, unproven));
       continue;
     }
     if (l->blas) {
@@ -153,13 +155,13 @@ clave_status opencl_is_unproven(stream *base, const recording *r, bool fills, bo
   return NULL;
 }
 
-clave_status opencl_prove(stream *base, const recording *r, bool fills) {
+clave_status opencl_prove(stream *base, const recording *r, bool packs) {
   cl_stream *s = (cl_stream *)base;
   cl_device *d = s->device;
   const cl_recording *c = (const cl_recording *)r;
   s->unsaved = true;
-  for (int i = 0; fills && i < r->n_forms; i++)
-    if (r->forms[i].fill) TRY(opencl_prove(base, r->forms[i].fill, false));
+  for (int i = 0; packs && i < r->n_weights; i++)
+    if (r->weights[i].pack) TRY(opencl_prove(base, r->weights[i].pack, false));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->program) {
@@ -167,7 +169,7 @@ clave_status opencl_prove(stream *base, const recording *r, bool fills) {
       continue;
     }
     if (blas_is_refused(d)) {
-      TRY(opencl_prove(base, &l->instead->base, fills));
+      TRY(opencl_prove(base, &l->instead->base, packs));
       continue;
     }
     mutex_lock(d->lock);

@@ -37,36 +37,34 @@ clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
 }
 
 bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x) {
-  return x->is_constant && s->out->base.n_forms < MAX_FORMS;
+  return x->is_constant && s->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
-/* fill: owned from here on; NULL */
-static int add_form(cl_recorder *s, const form_request *f, cl_recording *fill) {
+/* pack: owned from here on; NULL */
+static int request_weight(cl_recorder *s, const form_request *f, recording *pack) {
   recording *r = &s->out->base;
-  r->forms[r->n_forms] = (constant_form){.constant = f->x->constant,
-                                         .view = f->x->t,
-                                         .kind = (int)f->kind,
-                                         .size = {f->size[0], f->size[1], f->size[2]},
-                                         .bytes = f->bytes,
-                                         .fill = fill ? &fill->base : NULL};
-  return r->n_forms++;
+  r->weights[r->n_weights] = (packed_weight_request){.constant = f->x->constant,
+                                                     .view = f->x->t,
+                                                     .kind = (int)f->kind,
+                                                     .bytes = f->bytes,
+                                                     .pack = pack};
+  memcpy(r->weights[r->n_weights].size, f->size, sizeof f->size);
+  return r->n_weights++;
 }
 
-int recorder_form_of_others(cl_recorder *s, const form_request *f) { return add_form(s, f, NULL); }
+int recorder_form_of_others(cl_recorder *s, const form_request *f) {
+  return request_weight(s, f, NULL);
+}
 
-clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
+clave_status recorder_form(cl_recorder *s, const form_request *f, int *number, cl_recorder **pack) {
   if (f->bytes > s->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
                       "a form of %zu bytes is larger than a buffer of the device may be", f->bytes);
-  cl_recording *fill = calloc(1, sizeof *fill);
-  if (!fill) return status_no_memory();
-  cl_recorder own = {.device = s->device, .fast = s->fast, .out = fill};
-  clave_status st = f->fill(&own, f->ctx);
-  if (st) {
-    opencl_recording_destroy(&s->device->base, &fill->base);
-    return st;
-  }
-  *number = add_form(s, f, fill);
+  cl_recording *out = calloc(1, sizeof *out);
+  if (!out) return status_no_memory();
+  *number = request_weight(s, f, &out->base);
+  s->pack->out = out;
+  *pack = s->pack;
   return NULL;
 }
 
@@ -95,7 +93,7 @@ void opencl_recording_destroy(backend *b, recording *base) {
     free(l->blas);
     if (l->instead) opencl_recording_destroy(b, &l->instead->base);
   }
-  for (int i = 0; i < r->base.n_forms; i++) opencl_recording_destroy(b, r->base.forms[i].fill);
+  for (int i = 0; i < r->base.n_weights; i++) opencl_recording_destroy(b, r->base.weights[i].pack);
   free(r->launches);
   free(r);
 }

@@ -31,6 +31,7 @@ struct cl_recorder {
   cl_recording *out;
   epilogue_part *epilogue;  /* borrowed: of the node, until a launch has it; NULL */
   variant_choices *choices; /* node.choices */
+  cl_recorder *pack;        /* borrowed: for the launches that pack a weight; NULL in itself */
 };
 /* The op's launches, and its epilogue, if none of them has it: in place, or out of scratch memory,
  * where it makes another dtype. */
@@ -45,9 +46,9 @@ void opencl_recording_destroy(backend *b, recording *r);
 clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
 clave_status opencl_build_all(stream *s, build_progress progress, void *ctx) STATUS_CHECK;
 bool opencl_is_built(stream *s, const recording *r);
-clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
+clave_status opencl_is_unproven(stream *s, const recording *r, bool packs,
                                 bool *unproven) STATUS_CHECK;
-clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
+clave_status opencl_prove(stream *s, const recording *r, bool packs) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- stream.c */
 
@@ -113,6 +114,11 @@ clave_status opencl_prepare(stream *s, const recording *r, void **state) STATUS_
 clave_status opencl_run(stream *s, const recording *r, void **state, const run_operands *o,
                         uint32_t number) STATUS_CHECK;
 void opencl_state_destroy(stream *s, void *state);
+
+/* ---------------------------------------------------------------- pack.c */
+
+clave_status opencl_pack(stream *s, const packed_weight_request *request,
+                         const bound_tensor *operands, bool clears, buffer *to) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- import.c: dma-bufs */
 

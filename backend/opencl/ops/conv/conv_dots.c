@@ -67,8 +67,7 @@ static void begin(launch *l, cl_recorder *s, const dots_conv *c) {
   launch_define(l, "SIGNED", c->f->x->t.type == DTYPE_I8);
 }
 
-static clave_status fill_weight(cl_recorder *s, const void *ctx) {
-  const dots_conv *c = ctx;
+static clave_status write_words(cl_recorder *s, const dots_conv *c) {
   const int64_t items = c->f->groups * c->f->outputs;
   launch l;
   begin(&l, s, c);
@@ -84,11 +83,11 @@ static clave_status pack_weight(cl_recorder *s, const dots_conv *c, arg_buffer *
   const form_request f = {.x = c->f->weight,
                           .kind = FORM_CONV_DOTS,
                           .size = {c->f->groups * c->f->outputs, c->k, c->f->x->t.type},
-                          .bytes = sizeof(int32_t) * (size_t)form_words(c),
-                          .fill = fill_weight,
-                          .ctx = c};
+                          .bytes = sizeof(int32_t) * (size_t)form_words(c)};
+  cl_recorder *pack;
   int number;
-  TRY(recorder_form(s, &f, &number));
+  TRY(recorder_form(s, &f, &number, &pack));
+  TRY(write_words(pack, c));
   *form = form_arg(number);
   return NULL;
 }

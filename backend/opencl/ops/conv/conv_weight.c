@@ -18,28 +18,15 @@ clave_status conv_floats(cl_recorder *s, const node *n, const bound_tensor *weig
   return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
 
-typedef struct widening {
-  const node *n;
-  const bound_tensor *weight;
-} widening;
-
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  const widening *w = ctx;
-  return conv_floats(s, w->n, w->weight, scratch_arg(0));
-}
-
 clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *weight,
                              arg_buffer *out) {
-  const widening w = {n, weight};
   const int64_t items = tensor_numel(&weight->t);
-  const form_request f = {.x = weight,
-                          .kind = FORM_CONV,
-                          .size = {items},
-                          .bytes = sizeof(float) * (size_t)items,
-                          .fill = fill_form,
-                          .ctx = &w};
+  const form_request f = {
+      .x = weight, .kind = FORM_CONV, .size = {items}, .bytes = sizeof(float) * (size_t)items};
+  cl_recorder *pack;
   int number;
-  TRY(recorder_form(s, &f, &number));
+  TRY(recorder_form(s, &f, &number, &pack));
+  TRY(conv_floats(pack, n, weight, scratch_arg(0)));
   *out = form_arg(number);
   return NULL;
 }

@@ -102,11 +102,6 @@ bool conv_winograd_usable(const void *conv, const kernel_variant *v) {
 
 /* ---------------------------------------------------------------- launches */
 
-typedef struct packing {
-  const node *n;
-  const tiling *t;
-} packing;
-
 static void begin_winograd(launch *l, cl_recorder *s, const node *n, const tiling *t) {
   launch_begin(l, s, n);
   launch_compute(l, DTYPE_F32);
@@ -119,26 +114,25 @@ static bool has_floats(const bound_tensor *weight) {
 }
 
 /* Of a weight that is no floats these lie behind the form. */
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  const packing *p = ctx;
-  const conv_form *f = p->t->f;
-  const int64_t items = f->groups * p->t->panels * f->channels,
-                packed = (int64_t)(packed_bytes(p->t) / sizeof(float));
+static clave_status transform_weight(cl_recorder *s, const node *n, const tiling *t) {
+  const conv_form *f = t->f;
+  const int64_t items = f->groups * t->panels * f->channels,
+                packed = (int64_t)(packed_bytes(t) / sizeof(float));
   arg_buffer weight = buffer_arg(f->weight);
   launch l;
   if (!has_floats(f->weight)) {
     weight = scratch_arg(packed);
     TRY(recorder_scratch(s, sizeof(float) * (size_t)(packed + tensor_numel(&f->weight->t))));
-    TRY(conv_floats(s, p->n, f->weight, weight));
+    TRY(conv_floats(s, n, f->weight, weight));
   }
-  begin_winograd(&l, s, p->n, p->t);
-  launch_define(&l, "COLUMNS", (int)p->t->columns);
+  begin_winograd(&l, s, n, t);
+  launch_define(&l, "COLUMNS", (int)t->columns);
   launch_args(&l, &(winograd_pack_args){.weight = weight,
                                         .packed = scratch_arg(0),
                                         .items = items,
                                         .channels = f->channels,
                                         .outputs = f->outputs});
-  return launch_loops(&l, items, 1, p->t->columns * p->t->factors);
+  return launch_loops(&l, items, 1, t->columns * t->factors);
 }
 
 /* The factors, and what mends tiles: the weight's floats. */
@@ -148,14 +142,13 @@ typedef struct forms {
 } forms;
 
 static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *t, forms *out) {
-  const packing p = {n, t};
   const form_request f = {.x = t->f->weight,
                           .kind = FORM_WINOGRAD,
                           .size = {t->f->groups, t->tile, t->columns},
-                          .bytes = packed_bytes(t),
-                          .fill = fill_form,
-                          .ctx = &p};
-  TRY(recorder_form(s, &f, &out->factors));
+                          .bytes = packed_bytes(t)};
+  cl_recorder *pack;
+  TRY(recorder_form(s, &f, &out->factors, &pack));
+  TRY(transform_weight(pack, n, t));
   out->weight = buffer_arg(t->f->weight);
   if (has_floats(t->f->weight)) return NULL;
   return conv_float_form(s, n, t->f->weight, &out->weight);

@@ -33,22 +33,20 @@ void gemm_codes_define(launch *l, const code_panels *p) {
   launch_define(l, "FLOAT_CODES", p->code == CODE_E4M3 ? 3 : p->code == CODE_E5M2 ? 2 : 0);
 }
 
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  gemm g = *(const gemm *)ctx;
+static clave_status pack_codes(cl_recorder *s, const gemm *g) {
   code_panels p;
-  g.s = s;
-  if (!code_panels_of(&g.f.b->t.encoding, g.f.k, &p))
+  if (!code_panels_of(&g->f.b->t.encoding, g->f.k, &p))
     return UNSUPPORTED("b has no panels of codes");
   launch l;
-  launch_begin(&l, s, g.node);
-  launch_encoding(&l, &g.f.b->t.encoding);
+  launch_begin(&l, s, g->node);
+  launch_encoding(&l, &g->f.b->t.encoding);
   gemm_codes_define(&l, &p);
-  launch_args(&l, &(gemm_codes_pack_args){.encoded = encoded_operand(g.f.b),
+  launch_args(&l, &(gemm_codes_pack_args){.encoded = encoded_operand(g->f.b),
                                           .packed = scratch_arg(0),
                                           .panel_bytes = (int64_t)p.bytes,
-                                          .n_size = g.f.n,
-                                          .k_size = g.f.k});
-  size_t global[3] = {(size_t)count_panels(&g), (size_t)p.parts, (size_t)count_matrices(&g)},
+                                          .n_size = g->f.n,
+                                          .k_size = g->f.k});
+  size_t global[3] = {(size_t)count_panels(g), (size_t)p.parts, (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -57,10 +55,10 @@ clave_status gemm_codes_form(const gemm *g, const code_panels *p, int *number) {
   const form_request f = {.x = g->f.b,
                           .kind = FORM_GEMM_CODES,
                           .size = {CODE_PANEL, g->f.n, g->f.k},
-                          .bytes = p->bytes * (size_t)(count_panels(g) * count_matrices(g)),
-                          .fill = fill_form,
-                          .ctx = g};
-  return recorder_form(g->s, &f, number);
+                          .bytes = p->bytes * (size_t)(count_panels(g) * count_matrices(g))};
+  cl_recorder *pack;
+  TRY(recorder_form(g->s, &f, number, &pack));
+  return pack_codes(pack, g);
 }
 
 codes_params gemm_codes_operand(const code_panels *p, int form) {

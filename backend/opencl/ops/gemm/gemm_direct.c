@@ -25,8 +25,7 @@ bool gemm_image_usable(const gemm *g) {
   return gemm_direct_usable(g) && (uint64_t)count_words(g) <= recorder_traits(g->s)->image_words;
 }
 
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  const gemm *g = ctx;
+static clave_status pack_b(cl_recorder *s, const gemm *g) {
   launch l;
   launch_begin(&l, s, g->node);
   launch_dtype(&l, "B_TYPE", g->f.b->t.type);
@@ -45,10 +44,10 @@ static clave_status pack_words(const gemm *g, int *number) {
   const form_request f = {.x = g->f.b,
                           .kind = FORM_GEMM_WORDS,
                           .size = {g->f.k, g->f.n, g->f.b_n},
-                          .bytes = IMAGE_WORD * (size_t)count_words(g),
-                          .fill = fill_form,
-                          .ctx = g};
-  return recorder_form(g->s, &f, number);
+                          .bytes = IMAGE_WORD * (size_t)count_words(g)};
+  cl_recorder *pack;
+  TRY(recorder_form(g->s, &f, number, &pack));
+  return pack_b(pack, g);
 }
 
 /* Rows of a work-item: a word of b is read for all of them. More sums than these leave registers.

@@ -183,8 +183,8 @@ static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
 static int64_t matrix_floats(const gemm *g) { return count_panels(g) * panel_rows(g) * g->f.k; }
 static int64_t packed_floats(const gemm *g) { return count_matrices(g) * matrix_floats(g); }
 
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  gemm g = *(const gemm *)ctx;
+static clave_status pack_weight_a(cl_recorder *s, const gemm *product) {
+  gemm g = *product;
   g.s = s;
   if (g.codes) return pack_codes(&g, packed_floats(&g), scratch_arg(0));
   return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
@@ -201,11 +201,11 @@ clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   const form_request f = {.x = x,
                           .kind = FORM_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},
-                          .bytes = sizeof(float) * (size_t)packed,
-                          .fill = fill_form,
-                          .ctx = g};
+                          .bytes = sizeof(float) * (size_t)packed};
+  cl_recorder *pack;
   int number;
-  TRY(recorder_form(g->s, &f, &number));
+  TRY(recorder_form(g->s, &f, &number, &pack));
+  TRY(pack_weight_a(pack, g));
   *a = form_arg(number);
   return NULL;
 }

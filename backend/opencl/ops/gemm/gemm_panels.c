@@ -35,22 +35,20 @@ bool gemm_panels_usable(const gemm *g) {
 
 bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
 
-static clave_status fill_form(cl_recorder *s, const void *ctx) {
-  gemm g = *(const gemm *)ctx;
-  g.s = s;
+static clave_status pack_b(cl_recorder *s, const gemm *g) {
   launch l;
-  launch_begin(&l, s, g.node);
-  launch_dtype(&l, "B_TYPE", moved_type(g.f.b->t.type));
-  launch_define(&l, "WIDTH", width_of(&g));
-  launch_define(&l, "B_ORDER", g.f.b_k == 1);
-  launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g.f.b),
-                                           .b_k = g.f.b_k,
-                                           .b_n = g.f.b_n,
+  launch_begin(&l, s, g->node);
+  launch_dtype(&l, "B_TYPE", moved_type(g->f.b->t.type));
+  launch_define(&l, "WIDTH", width_of(g));
+  launch_define(&l, "B_ORDER", g->f.b_k == 1);
+  launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g->f.b),
+                                           .b_k = g->f.b_k,
+                                           .b_n = g->f.b_n,
                                            .packed = scratch_arg(0),
-                                           .n_size = g.f.n,
-                                           .k_size = g.f.k,
+                                           .n_size = g->f.n,
+                                           .k_size = g->f.k,
                                            .depth = PACK_DEPTH});
-  size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(g.f.k, PACK_DEPTH)},
+  size_t global[2] = {(size_t)padded_panels(g), (size_t)ceil_div(g->f.k, PACK_DEPTH)},
          local[2] = {1, 1};
   return launch_run(&l, 2, global, local);
 }
@@ -60,11 +58,11 @@ clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
       .x = g->f.b,
       .kind = FORM_GEMM_B,
       .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
-      .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k),
-      .fill = fill_form,
-      .ctx = g};
+      .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k)};
+  cl_recorder *pack;
   int number;
-  TRY(recorder_form(g->s, &f, &number));
+  TRY(recorder_form(g->s, &f, &number, &pack));
+  TRY(pack_b(pack, g));
   *panels = form_arg(number);
   return NULL;
 }

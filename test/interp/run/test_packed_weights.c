@@ -1,30 +1,30 @@
-/* Forms of constants: a device that wants the weight of a product packed packs it once, for all
- * runs, sizes and sessions, and never packs what is no constant. */
+/* Packed weights: a device that reads the weight of a product packed packs it once, for all runs,
+ * sizes and sessions, and never packs an operand that is not constant. */
 #include <unistd.h>
 
 #include "api/internal.h"
 #include "clave_builder.h"
 #include "interp/null_device.h"
 
-enum { IN = 6, OUT = 5, FORM_BYTES = 4096, FORM_MARK = 0x5a };
+enum { IN = 6, OUT = 5, PACKED_BYTES = 4096, PACKED_MARK = 0x5a };
 
 /* ---------------------------------------------------------------- a device that packs */
 
-/* The CPU backend, but for products: their b is wanted in a form. */
+/* The CPU backend, except that products request their b packed. */
 static struct {
   const backend_vtable *vt; /* the CPU backend's */
-  int fills, runs;          /* of forms; of products with one */
-  bool fails, is_slow;      /* fills: they take more than a second */
-  bool asks_fills;          /* the self-check asked about what fills forms, too */
-  constant_form last;
+  int packs, runs;          /* packed weights made; products run with one */
+  bool fails, is_slow;      /* packing takes more than a second */
+  bool asks_packs;          /* the self-check asked about kernels that pack, too */
+  packed_weight_request last;
 } packing;
 
-typedef struct fill_recording {
+typedef struct pack_recording {
   recording base;
   uint32_t slot; /* of what is packed */
-} fill_recording;
+} pack_recording;
 
-/* The CPU backend asks for no forms of its own where it sees no constants. */
+/* The CPU backend requests no packed weights of its own where it sees no constants. */
 static clave_status record_plain(backend *b, const node *n, bool fast, recording **out) {
   const ir_matmul *op = n->instruction->op;
   bound_tensor *x = (bound_tensor *)&n->tensors[op->b];
@@ -41,56 +41,58 @@ static clave_status record(backend *b, const node *n, bool fast, recording **out
   const ir_matmul *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->b];
   if (!x->is_constant) return NULL;
-  fill_recording *fill = calloc(1, sizeof *fill);
-  assert_non_null(fill);
-  fill->slot = x->slot;
+  pack_recording *pack = calloc(1, sizeof *pack);
+  assert_non_null(pack);
+  pack->slot = x->slot;
   recording *r = *out;
-  r->n_forms = 1;
-  r->forms[0] = (constant_form){.constant = x->constant,
-                                .view = x->t,
-                                .kind = 7,
-                                .size = {3},
-                                .bytes = FORM_BYTES,
-                                .fill = &fill->base};
-  packing.last = r->forms[0];
+  r->n_weights = 1;
+  r->weights[0] = (packed_weight_request){.constant = x->constant,
+                                          .view = x->t,
+                                          .kind = 7,
+                                          .size = {3},
+                                          .bytes = PACKED_BYTES,
+                                          .pack = &pack->base};
+  packing.last = r->weights[0];
   return NULL;
 }
 
 static void recording_destroy(backend *b, recording *r) {
-  for (int i = 0; r && i < r->n_forms; i++) free(r->forms[i].fill);
-  if (r) r->n_forms = 0;
+  for (int i = 0; r && i < r->n_weights; i++) free(r->weights[i].pack);
+  if (r) r->n_weights = 0;
   packing.vt->recording_destroy(b, r);
 }
 
 static const char *data_of(stream *s, const buffer *b) {
-  static char bytes[FORM_BYTES];
+  static char bytes[PACKED_BYTES];
   good(packing.vt->read(s, b, 0, bytes, sizeof bytes));
   return bytes;
 }
 
+static clave_status pack(stream *s, const packed_weight_request *request,
+                         const bound_tensor *operands, bool clears, buffer *to) {
+  char mark[PACKED_BYTES];
+  (void)clears;
+  if (packing.fails) return status_new(STATUS_DEVICE, "it does not pack today");
+  if (operands) assert_non_null(operands[((const pack_recording *)request->pack)->slot].buf);
+  memset(mark, PACKED_MARK, sizeof mark);
+  __atomic_add_fetch(&packing.packs, 1, __ATOMIC_RELAXED);
+  if (packing.is_slow) (void)usleep(1100000);
+  return packing.vt->write(s, to, 0, mark, request->bytes);
+}
+
 static clave_status run(stream *s, const recording *r, void **state, const run_operands *o,
                         uint32_t number) {
-  bool is_fill = r == packing.last.fill;
-  if (is_fill && packing.fails) return status_new(STATUS_DEVICE, "it does not pack today");
-  if (is_fill) {
-    char mark[FORM_BYTES];
-    assert_non_null(o->tensors[((const fill_recording *)r)->slot].buf);
-    memset(mark, FORM_MARK, sizeof mark);
-    __atomic_add_fetch(&packing.fills, 1, __ATOMIC_RELAXED);
-    if (packing.is_slow) (void)usleep(1100000);
-    return packing.vt->write(s, o->scratch, 0, mark, sizeof mark);
-  }
-  if (r->n_forms) {
-    const char *form = data_of(s, o->forms[0]);
-    assert_true(form[0] == FORM_MARK && form[FORM_BYTES - 1] == FORM_MARK);
+  if (r->n_weights) {
+    const char *weight = data_of(s, o->weights[0]);
+    assert_true(weight[0] == PACKED_MARK && weight[PACKED_BYTES - 1] == PACKED_MARK);
     __atomic_add_fetch(&packing.runs, 1, __ATOMIC_RELAXED);
   }
   return packing.vt->run(s, r, state, o, number);
 }
 
-static clave_status is_unproven(stream *s, const recording *r, bool fills, bool *unproven) {
+static clave_status is_unproven(stream *s, const recording *r, bool packs, bool *unproven) {
   (void)s;
-  if (r->n_forms) packing.asks_fills = fills;
+  if (r->n_weights) packing.asks_packs = packs;
   *unproven = false;
   return NULL;
 }
@@ -106,9 +108,10 @@ static backend *open_packing(void) {
   vt.record = record;
   vt.recording_destroy = recording_destroy;
   vt.run = run;
+  vt.pack = pack;
   vt.proof = &proof;
   b->vt = &vt;
-  b->info.forms = "test 1";
+  b->info.weight_layout = "test 1";
   return b;
 }
 
@@ -197,11 +200,11 @@ static void a_constant_is_packed_once(void **state) {
     good(run_rows(b, 5));
     good(run_rows(b, 1));
   }
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   assert_int_equal(packing.runs, 12);
-  assert_true(packing.asks_fills);
-  assert_int_equal(constant_store_form_bytes(o.store), FORM_BYTES);
-  assert_int_equal(constant_store_bytes(o.store), FORM_BYTES + OUT * IN * sizeof(float));
+  assert_true(packing.asks_packs);
+  assert_int_equal(constant_store_packed_bytes(o.store), PACKED_BYTES);
+  assert_int_equal(constant_store_bytes(o.store), PACKED_BYTES + OUT * IN * sizeof(float));
   const tensor *v = &packing.last.view; /* the turned weight */
   assert_true(v->dims[0] == IN && v->dims[1] == OUT && v->strides[0] == 1 && v->strides[1] == IN);
   session_destroy(a);
@@ -214,28 +217,28 @@ static void inputs_are_not_packed(void **state) {
   opened o = open_linear(false);
   session *s = new_session(&o, 0);
   good(run_rows(s, 3));
-  assert_int_equal(packing.fills + packing.runs, 0);
-  assert_int_equal(constant_store_form_bytes(o.store), 0);
+  assert_int_equal(packing.packs + packing.runs, 0);
+  assert_int_equal(constant_store_packed_bytes(o.store), 0);
   session_destroy(s);
   close_linear(&o);
 }
 
 /* Where memory does not suffice for them a session does without, and another has them. */
-static void forms_are_in_the_budget(void **state) {
+static void packed_weights_are_in_the_budget(void **state) {
   (void)state;
   opened o = open_linear(true);
-  session *none = new_session(&o, 64), *small = new_session(&o, FORM_BYTES),
-          *enough = new_session(&o, 2 * FORM_BYTES);
+  session *none = new_session(&o, 64), *small = new_session(&o, PACKED_BYTES),
+          *enough = new_session(&o, 2 * PACKED_BYTES);
   clave_status st = run_rows(none, 2);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "needs"));
   status_free(st);
   for (int i = 0; i < 2; i++) {
     good(run_rows(small, 2));
-    assert_int_equal(packing.fills + packing.runs, 0);
+    assert_int_equal(packing.packs + packing.runs, 0);
   }
   good(run_rows(enough, 2));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   good(run_rows(small, 2));
   good(run_rows(small, 3));
   assert_int_equal(packing.runs, 1);
@@ -245,7 +248,7 @@ static void forms_are_in_the_budget(void **state) {
   close_linear(&o);
 }
 
-static void a_form_that_fails_is_tried_again(void **state) {
+static void packing_that_fails_is_tried_again(void **state) {
   (void)state;
   opened o = open_linear(true);
   session *s = new_session(&o, 0);
@@ -254,10 +257,10 @@ static void a_form_that_fails_is_tried_again(void **state) {
   assert_non_null(strstr(status_message(st), "it does not pack today"));
   assert_non_null(strstr(status_message(st), "a packed form of constant 'weight'"));
   status_free(st);
-  assert_int_equal(constant_store_form_bytes(o.store), 0);
+  assert_int_equal(constant_store_packed_bytes(o.store), 0);
   packing.fails = false;
   good(run_rows(s, 2));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   session_destroy(s);
   close_linear(&o);
 }
@@ -275,18 +278,18 @@ static opened open_packed(void) {
   opened o = open_linear(true);
   session *s = new_session(&o, 0);
   good(session_pack(s, 0));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   assert_int_equal(packing.runs, 0);
   session_destroy(s);
-  good(constant_store_keep_forms(o.store, o.prog->p));
+  good(constant_store_keep_packed(o.store, o.prog->p));
   assert_int_equal(o.prog->p->n_forms, 1);
   constant_store_destroy(o.store);
   o.store = new_store(&o);
-  packing.fills = 0;
+  packing.packs = 0;
   return o;
 }
 
-static void forms_of_the_program_are_taken(void **state) {
+static void packed_weights_of_the_program_are_taken(void **state) {
   (void)state;
   opened o = open_packed();
   session *a = new_session(&o, 0), *b = new_session(&o, 0);
@@ -294,36 +297,36 @@ static void forms_of_the_program_are_taken(void **state) {
     good(run_rows(a, 2));
     good(run_rows(b, 5));
   }
-  assert_int_equal(packing.fills, 0);
+  assert_int_equal(packing.packs, 0);
   assert_int_equal(packing.runs, 4);
-  assert_false(packing.asks_fills); /* it was not here that they were filled */
-  assert_int_equal(constant_store_form_bytes(o.store), FORM_BYTES);
-  assert_int_equal(constant_store_mapped_bytes(o.store), FORM_BYTES);
+  assert_false(packing.asks_packs); /* it was not here that they were filled */
+  assert_int_equal(constant_store_packed_bytes(o.store), PACKED_BYTES);
+  assert_int_equal(constant_store_mapped_bytes(o.store), PACKED_BYTES);
   session_memory m;
   session_memory_use(a, &m);
   assert_int_equal(m.constant_bytes_in_place, m.constant_bytes);
   session_destroy(a);
   session_destroy(b);
-  good(constant_store_keep_forms(o.store, o.prog->p)); /* the program has it */
+  good(constant_store_keep_packed(o.store, o.prog->p)); /* the program has it */
   assert_int_equal(o.prog->p->n_forms, 1);
   close_linear(&o);
 }
 
-static void others_are_not_taken(void **state) {
+static void those_for_other_devices_are_not_taken(void **state) {
   (void)state;
   opened o = open_packed();
-  o.device->info.forms = "test 2";
+  o.device->info.weight_layout = "test 2";
   session *s = new_session(&o, 0);
   good(run_rows(s, 2));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   assert_int_equal(constant_store_mapped_bytes(o.store), 0);
   session_destroy(s);
-  o.device->info.forms = NULL;
+  o.device->info.weight_layout = NULL;
   constant_store_destroy(o.store);
   o.store = new_store(&o);
   s = new_session(&o, 0);
   good(run_rows(s, 2));
-  assert_int_equal(packing.fills, 2);
+  assert_int_equal(packing.packs, 2);
   session_destroy(s);
   close_linear(&o);
 }
@@ -334,29 +337,29 @@ static void keep_note(void *ctx, const char *line) {
 }
 
 /* With the self-check, which is on unless told; without it the file is trusted. */
-static void damaged_forms_are_made_anew(void **state) {
+static void damaged_ones_are_packed_anew(void **state) {
   (void)state;
   opened o = open_packed();
   char *note = NULL;
   session *s;
-  ((char *)o.prog->p->forms[0].own)[FORM_BYTES / 2] ^= 1;
+  ((char *)o.prog->p->forms[0].own)[PACKED_BYTES / 2] ^= 1;
   const session_options options = {.message = keep_note, .message_ctx = &note};
   good(session_create(o.x, &o.store, &options, &s));
   good(run_rows(s, 2));
   good(run_rows(s, 3));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   assert_string_equal(note,
                       "the packed form of constant 'weight' in the program's file is damaged "
                       "(hash): it is packed anew");
   free(note);
   session_destroy(s);
-  good(constant_store_keep_forms(o.store, o.prog->p));
+  good(constant_store_keep_packed(o.store, o.prog->p));
   assert_int_equal(o.prog->p->n_forms, 1);
   assert_true(program_form_is_whole(&o.prog->p->forms[0]));
-  ((char *)o.prog->p->forms[0].own)[FORM_BYTES / 2] ^= 1;
+  ((char *)o.prog->p->forms[0].own)[PACKED_BYTES / 2] ^= 1;
   good(session_create(o.x, &o.store, &(session_options){.unchecked = true}, &s));
   good(run_rows(s, 2));
-  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.packs, 1);
   session_destroy(s);
   close_linear(&o);
 }
@@ -365,7 +368,7 @@ static void packing_needs_memory(void **state) {
   (void)state;
   opened o = open_linear(true);
   session *s;
-  const session_options options = {.memory_budget = FORM_BYTES, .packs = true};
+  const session_options options = {.memory_budget = PACKED_BYTES, .packs = true};
   good(session_create(o.x, &o.store, &options, &s));
   clave_status st = session_pack(s, 0);
   assert_non_null(strstr(status_message(st), "needs 0.0 MB on "));
@@ -401,68 +404,66 @@ static void long_packing_is_told(void **state) {
   close_linear(&o);
 }
 
-static clave_status count_fill(void *ctx, buffer *to) {
-  assert_int_equal(to->bytes, 64);
-  ++*(int *)ctx;
-  return NULL;
-}
-
-static const constant_form some_form = {
+static pack_recording no_launches;
+static const packed_weight_request some_request = {
     .view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
     .kind = 1,
     .size = {1, 2, 3},
-    .bytes = 64};
+    .bytes = 64,
+    .pack = &no_launches.base};
 
-/* Views, kinds and sizes make forms of their own. */
-static void forms_are_told_apart(void **state) {
+static buffer *pack_one(const opened *o, const packed_weight_request *request) {
+  packing_means means = {0};
+  const packed_weight *made;
+  bool is_damaged;
+  good(o->device->vt->stream_create(o->device, &means.stream));
+  good(constant_store_pack(o->store, &means, request, &made, &is_damaged));
+  o->device->vt->stream_destroy(o->device, means.stream);
+  assert_false(is_damaged);
+  assert_true(!made || (made->is_packed_here && made->buf->bytes == 64 && !made->request.pack));
+  return made ? made->buf : NULL;
+}
+
+/* Each view, kind and size has a packed weight of its own. */
+static void packed_weights_are_told_apart(void **state) {
   (void)state;
   opened o = open_linear(true);
-  const constant_form f = some_form;
-  constant_form forms[] = {f, f, f, f, f, f, f};
-  enum { N = sizeof forms / sizeof *forms };
-  buffer *made[N], *again;
-  int fills = 0;
-  bool is_filled;
-  const form_source from = {.fill = count_fill, .ctx = &fills};
-  forms[1].view.offset = 1;
-  forms[2].view.strides[0] = 2;
-  forms[3].view.dims[0] = 3;
-  forms[4].kind = 2;
-  forms[5].size[2] = 4;
-  forms[6].view.type = DTYPE_I32;
+  const packed_weight_request f = some_request;
+  packed_weight_request requests[] = {f, f, f, f, f, f, f};
+  enum { N = sizeof requests / sizeof *requests };
+  buffer *made[N];
+  requests[1].view.offset = 1;
+  requests[2].view.strides[0] = 2;
+  requests[3].view.dims[0] = 3;
+  requests[4].kind = 2;
+  requests[5].size[2] = 4;
+  requests[6].view.type = DTYPE_I32;
   for (int i = 0; i < N; i++) {
-    assert_false(constant_store_has_form(o.store, &forms[i]));
-    good(constant_store_form(o.store, &forms[i], &from, &made[i], &is_filled));
-    assert_true(is_filled);
-    assert_int_equal(fills, i + 1);
+    assert_false(constant_store_has_packed(o.store, &requests[i]));
+    made[i] = pack_one(&o, &requests[i]);
+    assert_int_equal(packing.packs, i + 1);
   }
-  for (int i = 0; i < N; i++) {
-    good(constant_store_form(o.store, &forms[i], &from, &again, &is_filled));
-    assert_true(again == made[i] && fills == N);
-  }
+  for (int i = 0; i < N; i++)
+    assert_true(pack_one(&o, &requests[i]) == made[i] && packing.packs == N);
   close_linear(&o);
 }
 
 /* Whatever its bytes are, which only its maker knows. */
-static void forms_of_others_are_found(void **state) {
+static void packed_weights_of_others_are_found(void **state) {
   (void)state;
   opened o = open_linear(true);
-  constant_form f = some_form;
-  int fills = 0;
-  bool is_filled;
-  buffer *made;
-  const form_source from = {.fill = count_fill, .ctx = &fills};
-  assert_null(constant_store_find_form(o.store, &f));
-  good(constant_store_form(o.store, &f, &from, &made, &is_filled));
+  packed_weight_request f = some_request;
+  f.pack = NULL;
+  assert_null(pack_one(&o, &f));
+  buffer *made = pack_one(&o, &some_request);
   f.bytes = 0;
-  assert_ptr_equal(constant_store_find_form(o.store, &f), made);
-  constant_form others[] = {f, f, f, f};
+  assert_ptr_equal(pack_one(&o, &f), made);
+  packed_weight_request others[] = {f, f, f, f};
   others[0].view.offset = 1;
   others[1].kind = 2;
   others[2].size[2] = 4;
   others[3].constant++;
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    assert_null(constant_store_find_form(o.store, &others[i]));
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_null(pack_one(&o, &others[i]));
   close_linear(&o);
 }
 
@@ -470,13 +471,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_constant_is_packed_once),
       cmocka_unit_test(inputs_are_not_packed),
-      cmocka_unit_test(forms_are_in_the_budget),
-      cmocka_unit_test(a_form_that_fails_is_tried_again),
-      cmocka_unit_test(forms_are_told_apart),
-      cmocka_unit_test(forms_of_others_are_found),
-      cmocka_unit_test(forms_of_the_program_are_taken),
-      cmocka_unit_test(others_are_not_taken),
-      cmocka_unit_test(damaged_forms_are_made_anew),
+      cmocka_unit_test(packed_weights_are_in_the_budget),
+      cmocka_unit_test(packing_that_fails_is_tried_again),
+      cmocka_unit_test(packed_weights_are_told_apart),
+      cmocka_unit_test(packed_weights_of_others_are_found),
+      cmocka_unit_test(packed_weights_of_the_program_are_taken),
+      cmocka_unit_test(those_for_other_devices_are_not_taken),
+      cmocka_unit_test(damaged_ones_are_packed_anew),
       cmocka_unit_test(packing_needs_memory),
       cmocka_unit_test(long_packing_is_told),
   };

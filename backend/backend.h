@@ -150,6 +150,13 @@ typedef struct backend_proof {
   clave_status (*prove)(stream *s, const recording *r, bool packs);
 } backend_proof;
 
+/* Copies that overlap with the host: as write and read of the core, without waiting. The host's
+ * memory is in use until finish. */
+typedef struct backend_overlap {
+  clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from, size_t bytes);
+  clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to, size_t bytes);
+} backend_overlap;
+
 /* When what ran under a number began and ended. */
 typedef struct backend_profile {
   clave_status (*enable)(stream *s, bool on);
@@ -204,11 +211,6 @@ typedef struct backend_vtable {
                         size_t bytes); /* `from` free on return */
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
                        size_t bytes); /* waits */
-  /* As write and read, without waiting: the host's memory is in use until finish. */
-  clave_status (*enqueue_write)(stream *s, buffer *to, size_t offset, const void *from,
-                                size_t bytes);
-  clave_status (*enqueue_read)(stream *s, const buffer *from, size_t offset, void *to,
-                               size_t bytes);
   clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
   /* Between buffers of the same backend; whoever else wrote `from` has finished. */
   clave_status (*copy)(stream *s, buffer *to, size_t to_offset, const buffer *from,
@@ -218,6 +220,7 @@ typedef struct backend_vtable {
 
   /* NULL: the backend does not have these functions. `sharing` is required unless runs_on_host. */
   const backend_sharing *sharing;
+  const backend_overlap *overlap;
   const backend_building *building;
   const backend_proof *proof;
   const backend_profile *profile;
@@ -281,5 +284,18 @@ typedef struct cache_stats {
 clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
 /* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
 clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
+
+/* Write and read without waiting, where the backend can. */
+static inline clave_status enqueue_write(stream *q, buffer *to, size_t offset, const void *from,
+                                         size_t bytes) {
+  const backend_vtable *vt = q->owner->vt;
+  return (vt->overlap ? vt->overlap->write : vt->write)(q, to, offset, from, bytes);
+}
+
+static inline clave_status enqueue_read(stream *q, const buffer *from, size_t offset, void *to,
+                                        size_t bytes) {
+  const backend_vtable *vt = q->owner->vt;
+  return (vt->overlap ? vt->overlap->read : vt->read)(q, from, offset, to, bytes);
+}
 
 #endif

@@ -317,8 +317,7 @@ static clave_status write_input(const running *r, const argument *in, const stor
   if (in->is_on_device)
     return in->device == b ? NULL
                            : copy_bytes(r, in->device, argument_on_device(in), b, to, g->bytes);
-  stream *s = r->s->streams[b];
-  return s->owner->vt->enqueue_write(s, to.buf, to.offset, in->data, g->bytes);
+  return enqueue_write(r->s->streams[b], to.buf, to.offset, in->data, g->bytes);
 }
 
 clave_status write_inputs(const running *r) {
@@ -357,8 +356,8 @@ static clave_status read_output(const running *r, uint32_t i) {
   TRY(known_bytes(&o->t, &bytes));
   const storage *g = &p->storages[p->at[a->tensor].storage];
   const address from = r->b->blocks[g->block[g->home]];
-  stream *s = r->s->streams[g->home];
-  if (!o->is_on_device) return s->owner->vt->enqueue_read(s, from.buf, from.offset, o->data, bytes);
+  if (!o->is_on_device)
+    return enqueue_read(r->s->streams[g->home], from.buf, from.offset, o->data, bytes);
   if (from.buf == o->wrapped[g->home]) return NULL; /* made there */
   return copy_bytes(r, g->home, from, o->device, argument_on_device(o), bytes);
 }

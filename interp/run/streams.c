@@ -72,6 +72,6 @@ clave_status copy_bytes(const running *r, int from_backend, address from, int to
     return to_vt->copy(s->streams[to_backend], to.buf, to.offset, from.buf, from.offset, bytes);
   TRY(stage(s, bytes, &host));
   TRY(from_vt->read(s->streams[from_backend], from.buf, from.offset, host, bytes));
-  TRY(to_vt->enqueue_write(s->streams[to_backend], to.buf, to.offset, host, bytes));
+  TRY(enqueue_write(s->streams[to_backend], to.buf, to.offset, host, bytes));
   return s->staged_bytes > MAX_STAGED ? finish_all(s, r->g) : NULL;
 }

@@ -58,8 +58,8 @@ static clave_status note_values(const running *r, const command *c, uint32_t tid
   out->values = v;
   if (noted) return NULL;
   stream *q = r->s->streams[c->backend];
-  return q->owner->vt->enqueue_read(q, b->buf, b->buffer_offset + (size_t)b->t.offset * size,
-                                    v->own, (size_t)n * size);
+  return enqueue_read(q, b->buf, b->buffer_offset + (size_t)b->t.offset * size, v->own,
+                      (size_t)n * size);
 }
 
 static clave_status note_run(const running *r, const command *c, trace_event *out) {

@@ -102,12 +102,12 @@ static ir_op refused;
 static clave_status watch_write(stream *s, buffer *to, size_t offset, const void *from,
                                 size_t bytes) {
   n_moved++;
-  return real->enqueue_write(s, to, offset, from, bytes);
+  return real->overlap->write(s, to, offset, from, bytes);
 }
 static clave_status watch_read(stream *s, const buffer *from, size_t offset, void *to,
                                size_t bytes) {
   n_moved++;
-  return real->enqueue_read(s, from, offset, to, bytes);
+  return real->overlap->read(s, from, offset, to, bytes);
 }
 static clave_status watch_wait_read(stream *s, const buffer *from, size_t offset, void *to,
                                     size_t bytes) {
@@ -129,8 +129,8 @@ static bool refuse(backend *b, const rule_context *c, const ir_instruction *ins,
 static void watch(const host *h, ir_op not_this) {
   real = h->device->set.backends[0]->vt;
   watched = *real;
-  watched.enqueue_write = watch_write;
-  watched.enqueue_read = watch_read;
+  static const backend_overlap overlap = {.write = watch_write, .read = watch_read};
+  watched.overlap = &overlap;
   watched.read = watch_wait_read;
   watched.copy = watch_copy;
   watched.supports = refuse;

@@ -168,9 +168,11 @@ static const backend_vtable *real;
 static struct {
   const recording *r;
   uint32_t slot;
+  bool rounds_apart;
 } wrong[64];
 static int n_wrong;
-static bool does_nothing; /* a wrong variant; else it gives one bit that is wrong */
+static bool does_nothing; /* a wrong variant; else it gives one bit that is wrong: the last one, or,
+                           of a family whose last bits may differ, one of the exponent */
 
 static clave_status record_wrong(backend *b, const node *n, bool fast, recording **out) {
   TRY(real->record(b, n, fast, out));
@@ -178,6 +180,7 @@ static clave_status record_wrong(backend *b, const node *n, bool fast, recording
   for (int i = 0; c && c->first && i < c->n; i++) {
     if (c->items[i].taken == c->items[i].by_rule || n_wrong == 64) continue;
     wrong[n_wrong].r = *out;
+    wrong[n_wrong].rounds_apart = c->items[i].rounds_apart;
     wrong[n_wrong++].slot = first_slot(n->instruction, true);
     break;
   }
@@ -190,12 +193,13 @@ static clave_status run_wrong(stream *s, const recording *r, void **state, const
     if (wrong[i].r == r) return NULL;
   TRY(real->run(s, r, state, o, number));
   for (int i = 0; i < n_wrong; i++) {
-    unsigned char first;
+    unsigned char first; /* byte of a result */
     if (wrong[i].r != r) continue;
     const bound_tensor *t = &o->tensors[wrong[i].slot];
-    TRY(real->read(s, t->buf, t->buffer_offset, &first, 1));
-    first ^= 1;
-    TRY(real->write(s, t->buf, t->buffer_offset, &first, 1));
+    const size_t at = t->buffer_offset + (wrong[i].rounds_apart ? sizeof(float) - 1 : 0);
+    TRY(real->read(s, t->buf, at, &first, 1));
+    first ^= wrong[i].rounds_apart ? 0x40 : 1;
+    TRY(real->write(s, t->buf, at, &first, 1));
     break;
   }
   return NULL;

@@ -2,7 +2,7 @@
 #include "base/float_env.h"
 
 #ifdef __x86_64__
-#include <immintrin.h>
+#include <xmmintrin.h>
 #endif
 
 /* Returns false on processors where checking costs as much as setting. */

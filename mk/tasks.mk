@@ -2,8 +2,7 @@
 DIGITS := $(sort $(wildcard examples/mnist/digits/*.pgm))
 demo: ## installs what is missing, builds, recognises handwritten digits and writes some text
 	@ci/deps demo
-	@$(MAKE) --no-print-directory all
-	@$(MAKE) --no-print-directory -s $(BUILD)/demo
+	@$(MAKE) --no-print-directory all $(BUILD)/demo
 	@CLAVE_DEVICE=cpu $(BUILD)/demo examples/mnist/mnist.clv $(firstword $(DIGITS))
 	@if $(BUILD)/clave devices --json | grep -q '"kind": *"opencl"'; then CLAVE_DEVICE=opencl $(BUILD)/demo examples/mnist/mnist.clv $(lastword $(DIGITS)); fi
 	@echo "\nROMEO:"

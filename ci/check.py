@@ -1,8 +1,8 @@
-"""Runs every test of the project, in parts side by side, with a time for each, and closes with `N passed, N failed`.
+"""Runs a ring of the project's tests in parts side by side, with a time for each, and closes with `N passed, N failed`.
 
 Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
-CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too; goes on where a run of this commit was
-stopped), --only PART,PART, --list.
+CLAVE_TEST_DATA (default ../shared/data). Options: --ring quick, check, more or all (which goes on where a run of this
+commit was stopped), --only PART,PART (in the ring "more", unless --ring names another), --list.
 """
 
 import argparse
@@ -19,14 +19,14 @@ import long
 import replays
 from replays import main_classes
 
-from runner import PYTEST, ROOT, SAN_BUILD, Job, Runner, make, tests_in
+from runner import PYTEST, RINGS, ROOT, SAN_BUILD, Job, Runner, make, tests_in
 
 SAN = "address,undefined"
 
 
 def pairs(r, build, env):
     """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twentieth
-    of the cases, others on the next day; all under --all."""
+    of the cases, others on the next day; all in `make check-all`."""
     env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "20", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
@@ -41,7 +41,7 @@ def c_suite(r, build, env=None, with_pairs=True):
 
 
 def c_plain(r):
-    """The C tests, without those of the pairs of backends but for --all: the sanitized suite has them."""
+    """The C tests, without those of the pairs of backends but for all: the sanitized suite has them."""
     c_suite(r, r.build, with_pairs=r.everything)
 
 
@@ -60,9 +60,9 @@ def conformance(r):
     r.run_all(jobs, timeout=1500)
 
 
-def pytest_part(*folders, sanitized=False, by_class=False):
+def pytest_part(*folders, sanitized=False, by_class=False, drawn=True):
     """Each argument's folders or files in a process of their own, side by side: those that take longest first.
-    "FOLDER -k EXPRESSION": its tests of such names."""
+    "FOLDER -k EXPRESSION": its tests of such names. drawn: without those that the turn leaves out."""
 
     def files(argument):
         paths, _, names = argument.partition(" -k ")
@@ -72,7 +72,7 @@ def pytest_part(*folders, sanitized=False, by_class=False):
     def run(r):
         if sanitized:
             make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests")
-        base = (r.sanitized if sanitized else {}) | ({} if r.everything else {"CLAVE_TEST_TURN": r.turn})
+        base = (r.sanitized if sanitized else {}) | ({"CLAVE_TEST_TURN": r.turn} if drawn and not r.everything else {})
         rows = [(base | c.env, c.name) for c in main_classes(r)] if by_class else [(base, "")]
         r.run_all([Job([*PYTEST, *files(f)], env, note) for env, note in rows for f in folders], timeout=3000)
 
@@ -80,7 +80,7 @@ def pytest_part(*folders, sanitized=False, by_class=False):
 
 
 def in_turn(r, names, turns):
-    """One in `turns` of the names, others on the next day; all under --all."""
+    """One in `turns` of the names, others on the next day; all in `make check-all`."""
     return [n for n in names if r.everything or zlib.crc32((r.turn + n).encode()) % turns == 0]
 
 
@@ -100,7 +100,7 @@ def fuzz_corpora(r):
 
 def executorch(r):
     """The backend for ExecuTorch, in an environment that has its wheel; all of its tests, and ExecuTorch's own of
-    backends, under --all."""
+    backends, in `make check-all`."""
     code, output = r.attempt(["ci/venv", "executorch"], None, 600)
     if code:
         return r.skip(f"no wheel of executorch: {(output.strip().splitlines() or ['ci/venv failed'])[-1]}")
@@ -112,10 +112,9 @@ def executorch(r):
 def contract(r):
     script = ROOT / "../shared/contract/check.py"
     if not script.exists():
-        r.skip("no ../shared/contract here")
-        return
+        return r.skip("no ../shared/contract here")
     parts = (ROOT / "ci/contract-parts").read_text().split()
-    r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
+    return r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
 
 
 def packages(r):
@@ -131,6 +130,18 @@ def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
 
+def smoke(r):
+    """What `make demo` shows, and one family of op cases on both backends."""
+    make(r, f"{r.build}/demo")
+    run = lambda name, *command: r.run([f"{r.build}/{name}", *command], name=" ".join((name, *command)))
+    run("demo", "examples/mnist/mnist.clv", "examples/mnist/digits/7.pgm")
+    run("clave", "generate", "examples/tinylm/tinylm.clv", "--prompt", "ROMEO:", "--max-new-tokens", "20")
+    command = [".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/smoke", "--only", "softmax/"]
+    r.run(command, name="test/cases/build.py --only softmax/")
+    for device in ("cpu", "opencl"):
+        run("test/replay", f"{r.build}/smoke/index.tsv", "--device", device)
+
+
 PYTHON_AND_TEXT = pytest_part(
     "test/python/test_[a-g]*.py",
     "test/python/test_[h-o]*.py",
@@ -139,33 +150,38 @@ PYTHON_AND_TEXT = pytest_part(
     "test/tokenizer test/jinja test/cli test/examples",
     by_class=True,
 )
+# What the README's first pages and its table promise.
+PROMISES = pytest_part(
+    "test/docs/test_commands.py -k README or quickstart or exist or links",
+    *(f"test/python/test_{name}.py" for name in ("export", "session", "command_line", "package", "refusals")),
+    "test/cli/test_commands.py test/jinja test/tokenizer",
+    drawn=False,
+)
+FAULTS = pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True)
 CASES, SANITIZED = "torch's answers", "sanitized C suite"
 
-# name, function, "short" (make check) or "all" (make check-all only), names of those that must have ended before
+# name, function, the first ring that runs it, names of those that must have ended before
 PARTS = [
-    ("lint", lint, "short", []),
-    ("C suite", c_plain, "short", []),
-    (SANITIZED, c_sanitized, "short", []),
-    (CASES, replays.build_cases, "short", []),
-    ("python and text", PYTHON_AND_TEXT, "short", []),
-    ("compiled programs", long.compiled, "short", []),
-    ("ExecuTorch", executorch, "short", []),
-    ("planted faults", long.mutants, "short", [CASES, SANITIZED, "ExecuTorch"]),
-    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "short", ["ExecuTorch"]),
-    ("outside", pytest_part("test/outside"), "short", []),
-    ("op cases", replays.replay_all, "short", [CASES, SANITIZED]),
-    ("conformance", conformance, "short", []),
-    (
-        "faults",
-        pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True),
-        "short",
-        [CASES, SANITIZED],
-    ),
-    ("random graphs", long.graphs, "short", []),
-    ("oclgrind", replays.oclgrind, "short", [CASES]),
-    ("contract", contract, "short", []),
-    ("soak", long.soak, "short", []),
-    ("fuzz corpora", fuzz_corpora, "short", ["planted faults"]),
+    ("lint", lint, "quick", []),
+    ("C suite", c_plain, "quick", []),
+    ("smoke", smoke, "quick", []),
+    (SANITIZED, c_sanitized, "more", []),
+    (CASES, replays.build_cases, "check", []),
+    ("promises", PROMISES, "check", []),
+    ("python and text", PYTHON_AND_TEXT, "more", []),
+    ("compiled programs", long.compiled, "more", []),
+    ("ExecuTorch", executorch, "more", []),
+    ("planted faults", long.mutants, "more", [CASES, SANITIZED, "ExecuTorch"]),
+    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "more", ["ExecuTorch"]),
+    ("outside", pytest_part("test/outside"), "more", []),
+    ("op cases", replays.replay_all, "check", [CASES, SANITIZED]),
+    ("conformance", conformance, "more", []),
+    ("faults", FAULTS, "more", [CASES, SANITIZED]),
+    ("random graphs", long.graphs, "check", []),
+    ("oclgrind", replays.oclgrind, "more", [CASES]),
+    ("contract", contract, "check", []),
+    ("soak", long.soak, "more", []),
+    ("fuzz corpora", fuzz_corpora, "more", ["planted faults"]),
     ("data races", replays.data_races, "all", []),
     ("other processors", replays.processors, "all", []),
     ("op cases everywhere", replays.replay_everywhere, "all", []),
@@ -187,33 +203,35 @@ def sanitized_only(r, san, device):
 
 
 def choose(args):
-    """(name, function, names of those before) of the parts to run; of --all one after the other, as some measure."""
+    """(name, function, names of those before) of the parts to run; of "all" one after the other, as some measure."""
     san, device = os.environ.get("SAN"), os.environ.get("DEVICE")
     if san or device:
         name = f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})"
         return [(name, lambda r: sanitized_only(r, san, device), [])]
     names = [name for name, *_ in PARTS]
     is_wanted = lambda name: any(w == name if w in names else w in name for w in args.only.split(","))
-    rows = [row for row in PARTS if (is_wanted(row[0]) if args.only else row[2] == "short" or args.all)]
-    return [(name, f, names[: names.index(name)] if args.all else after) for name, f, _, after in rows]
+    rings = RINGS[: RINGS.index(args.ring) + 1]
+    rows = [row for row in PARTS if (is_wanted(row[0]) if args.only else row[2] in rings)]
+    return [(name, f, names[: names.index(name)] if args.ring == "all" else after) for name, f, _, after in rows]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--ring", choices=RINGS, help='default: "check", or with --only "more"')
     parser.add_argument("--only", help="names of parts, or pieces of them, separated by commas")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="the parts, and the first ring that runs each")
     args = parser.parse_args()
+    args.ring = args.ring or ("more" if args.only else "check")
     if args.list:
-        print("\n".join(name for name, *_ in PARTS))
+        print("\n".join(f"{ring:6} {name}" for name, _, ring, _ in PARTS))
         return 0
     os.chdir(ROOT)
     home = tempfile.mkdtemp(prefix="clave-check-")
-    r = Runner(os.environ.get("BUILD") or "build", home, everything=args.all)
+    r = Runner(os.environ.get("BUILD") or "build", home, args.ring)
     begin = time.monotonic()
     try:
         r.part("build", lambda r: make(r, "all", "tests"))
-        if args.all:
+        if r.everything:
             r.resume()
         if not r.failed:
             r.side_by_side(choose(args))

@@ -1,4 +1,4 @@
-"""The parts of ci/check.py that are long: all of what `make check` runs a little of."""
+"""The parts of ci/check.py that are long: all of what `make check-more` runs a little of."""
 
 import os
 import shutil
@@ -54,16 +54,18 @@ def fuzzing(r):
 
 
 def soak(r):
-    """Seconds in `make check`, minutes in --all."""
+    """Seconds in `make check-more`, minutes in `make check-all`."""
     minutes = "5" if r.everything else "0.07"
     r.run(["ci/soak", r.build, minutes, "cpu", "opencl"], name=f"soak of {minutes} minutes", timeout=4000)
 
 
 def graphs(r):
-    """Random graphs, torch as oracle: always the same in `make check`, by day 5,000 more, compiled too, in --all."""
+    """Random graphs, torch as oracle: always the same up to `make check-more`, 5,000 by day, compiled too, in `make
+    check-all`."""
     command = [PYTHON, "test/graphs/run.py", "--seed"]
     if not r.everything:
-        return r.run([*command, "0", "--count", "60", "--every", "6"], name="random graphs", timeout=900)
+        command += ["0", "--count", "20" if r.is_fixed else "60", "--every", "6"]
+        return r.run(command, name="random graphs", timeout=900)
     seed, share = zlib.crc32(r.turn.encode()) % 2**24, 250  # torch's processes grow: new ones for each share
     for first in range(seed, seed + 5000, share):
         more = [str(first), "--count", str(share), "--compiled"]
@@ -72,8 +74,8 @@ def graphs(r):
 
 
 def compiled(r):
-    """Programs as C beside the interpreter, 500 random ones among them; in --all also on emulated processors, and
-    random graphs (more are in `graphs`) under sanitizers."""
+    """Programs as C beside the interpreter, 500 random ones among them; in
+    `make check-all` also on emulated processors, and random graphs (more are in `graphs`) under sanitizers."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     files = sorted(str(f.relative_to(ROOT)) for f in (ROOT / "test/compile").glob("test_*.py"))
@@ -89,7 +91,7 @@ def compiled(r):
 
 
 def mutants(r):
-    """Planted faults, each of which a test must notice: two by turns in `make check`. They use build and build/san."""
+    """Planted faults, each of which a test must notice: two by turns in `make check-more`. Use build and build/san."""
     command = [PYTHON, "test/mutants/run.py"]
     r.run([*command, "--check"], name="planted faults, whether all apply")
     command += [] if r.everything else ["--some", "2"]

@@ -19,7 +19,7 @@ PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
 
 
 def main_classes(r):
-    """The classes that a part runs on which takes one by turns; --all: both."""
+    """The classes that a part runs on which takes one by turns; ring all: both."""
     return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
@@ -44,7 +44,7 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """One in 36 of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
+    """One in 36 of the op cases on OpenCL as each of the main classes, which by the commit; ring all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
         parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{36 * k + turn}/{36 * n}" for k in range(n)]
@@ -54,7 +54,7 @@ def replay_classes(r):
 
 def replay_checked(r):
     """A sample, and products whose sums cancel, with kernels of one of the main classes compared with the CPU
-    backend's, where any difference is an error. --all: all, of both."""
+    backend's, where any difference is an error. ring all: all, of both."""
     jobs, parts = [], 1 if r.everything else 72
     for turn, c in enumerate(main_classes(r)):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
@@ -64,7 +64,7 @@ def replay_checked(r):
 
 
 def replay_lesser(r, share):
-    """One in `share` of the op cases on every other lesser class of devices, which by the commit; --all: on each."""
+    """One in `share` of the op cases on every other lesser class of devices, which by the commit; ring all: on each."""
     make(r, f"{r.build}/stub/libOpenCL.so.1")
     env = lambda c: classes.environment(c, ROOT / r.build)
     options = "opencl", "--part", f"0/{share}"
@@ -73,7 +73,7 @@ def replay_lesser(r, share):
 
 
 def replay_processors(r):
-    """One in 12 of the op cases, and products, on the CPU backend as lesser processors have it; --all: all."""
+    """One in 12 of the op cases, and products, on the CPU backend as lesser processors have it; ring all: all."""
     n, share = os.cpu_count(), 1 if r.everything else 12
     chosen = [("--part", f"{share * k}/{share * n}") for k in range(n)]
     chosen += [("--only", name) for name in ("encoded/", "matmul/constant", "conv/weights")]
@@ -89,7 +89,7 @@ def replay_cached(r):
 
 
 def replay_warming(r):
-    """A sample, and control flow, that the CPU backend answers until the session moves to the device. --all: all."""
+    """A sample, and control flow, that the CPU backend answers until the session moves to the device. ring all: all."""
     parts = 1 if r.everything else 160
     chosen = [("--part", f"0/{parts}"), ("--only", "control/")]
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
@@ -104,7 +104,7 @@ def forced_rows(r, families):
 
 def replay_variants(r):
     """Op cases with variants of kernels that no rule takes for their sizes, on OpenCL and, of convolutions and for
-    bits, on the CPU backend; which by the commit. --all: every one."""
+    bits, on the CPU backend; which by the commit. ring all: every one."""
     tables = [t for t in forced_rows(r, variants.OPENCL) if t[-1] != variants.FAST]
     names, cases = variants.CPU["conv"]
     for variant in names if r.everything else [names[zlib.crc32(r.turn.encode()) % len(names)]]:
@@ -123,7 +123,15 @@ def replay_variants(r):
     r.run(bits, name="ci/same_bits.py", timeout=3000)
 
 
+def replay_fixed(r):
+    """All op cases on the CPU backend, and one in 72 on OpenCL as each of the main classes."""
+    on_opencl = [replay_job(r, "opencl", "--part", "0/72", env=c.env, note=c.name) for c in classes.MAIN]
+    r.run_all([replay_job(r, "cpu", "--poison"), *on_opencl])
+
+
 def replay_all(r):
+    if r.is_fixed:
+        return replay_fixed(r)
     replay(r, "cpu", "--poison")
     replay(r, "cpu", "--optimize")
     replay_processors(r)
@@ -139,7 +147,7 @@ def replay_all(r):
 def replay_in_part(r):
     """A sample with the self-check comparing a part of nearly every op, which it does with large operands only."""
     runner = f"{PART_BUILD}/test/replay"
-    make(r, "CFLAGS=-O2 -g -DCLAVE_PART_BYTES=256 -DCLAVE_IN_PLACE_BYTES=1", f"BUILD={PART_BUILD}", runner)
+    make(r, "CFLAGS=-O2 -g1 -DCLAVE_PART_BYTES=256 -DCLAVE_IN_PLACE_BYTES=1", f"BUILD={PART_BUILD}", runner)
     env = {"CLAVE_SELF_CHECK": "strict"}
     jobs = [replay_job(r, "opencl", "--part", f"{k}/4", build=PART_BUILD, env=env, note="in part") for k in range(2)]
     r.run_all(jobs, timeout=3000)
@@ -238,8 +246,8 @@ def is_sharing(c, family, variant):
 
 
 def oclgrind_variants(r, tables):
-    """The variants whose work-items share what they read or add, where no rule takes them: one, by the commit; --all:
-    every one. tables: holds the folders of the tables until the jobs have run."""
+    """The variants whose work-items share what they read or add, where no rule takes them: one, by turns; ring all:
+    all. tables: holds the folders of the tables until the jobs have run."""
     tool, jobs = str(ROOT / r.build / "clave"), []
     rows = [row for row in forced_rows(r, variants.OPENCL) if is_sharing(*row[:3])]
     some = [row for row in rows if not variants.needs(row[2])][:1]  # warps in OpenCL C take minutes there

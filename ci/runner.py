@@ -143,11 +143,16 @@ class Seats:
                 self.changed.notify_all()
 
 
+RINGS = ("quick", "check", "more", "all")  # each runs what those before it run, and more
+
+
 class Runner:
     """Of a whole run, and as a copy with counts of its own what each part is given."""
 
-    def __init__(self, build, home, everything=False):
-        self.build, self.home, self.everything = build, home, everything
+    def __init__(self, build, home, ring):
+        self.build, self.home = build, home
+        self.everything = ring == "all"
+        self.is_fixed = ring in ("quick", "check")  # the same tests at every commit, and the smallest shares
         self.passed = self.failed = 0
         self.cpu = 0.0  # processor seconds of the commands
         self.skipped = collections.Counter()
@@ -168,7 +173,7 @@ class Runner:
             "CLAVE_HELPER": "off",  # other tests have the cores that child processes would build on
             "CLAVE_SELF_CHECK": "off",  # it would put the CPU backend in the place of a wrong kernel
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
-            "CLAVE_TEST_ALL": "1" if everything else "",
+            "CLAVE_TEST_ALL": "1" if self.everything else "",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "LSAN_OPTIONS": f"suppressions={ROOT / 'ci/lsan.supp'}:print_suppressions=0",
@@ -187,8 +192,9 @@ class Runner:
 
     def day(self):
         """What decides by turns which tests a run leaves out: the day (UTC), so that what passes today passes again
-        today, at another commit too. CLAVE_CHECK_DAY names another one."""
-        return os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
+        today, at another commit too, or CLAVE_CHECK_DAY; the same where the tests are fixed."""
+        today = os.environ.get("CLAVE_CHECK_DAY") or time.strftime("%Y-%m-%d", time.gmtime())
+        return "fixed" if self.is_fixed else today
 
     def part(self, name, function, rank=0):
         """Runs a part, and adds what came of it."""

@@ -7,14 +7,15 @@ demo: ## installs what is missing, builds, recognises handwritten digits and wri
 	@if $(BUILD)/clave devices --json | grep -q '"kind": *"opencl"'; then CLAVE_DEVICE=opencl $(BUILD)/demo examples/mnist/mnist.clv $(lastword $(DIGITS)); fi
 	@echo "\nROMEO:"
 	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
-check: ## installs what is missing, builds, and runs the tests (about 45 minutes on 2 cores)
-	@ci/deps check
-	@TORCH="$(TORCH)" ci/venv
-	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py
-check-all: ## all of what make check runs a part of, and what is long: hours; goes on where it was stopped
-	@ci/deps check
-	@TORCH="$(TORCH)" ci/venv
-	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --all
+RING = ci/deps check && TORCH="$(TORCH)" ci/venv && SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --ring
+quick: ## a minute of tests once built: lint, the C suite, the demo, a few op cases
+	@$(RING) quick
+check: ## installs what is missing, builds, and runs the same tests at every commit (at most 8 minutes on 2 cores)
+	@$(RING) check
+check-more: ## a larger sample, drawn by the date (at most 40 minutes on 2 cores)
+	@$(RING) more
+check-all: ## all of what make check-more draws from, and what is long: hours; goes on where it was stopped
+	@$(RING) all
 check-clean: ## both set-up commands in a fresh clone with a fresh home
 	@ci/check_clean
 conformance: all ## every sample of torch's operator database in scope, on DEVICE or both; writes docs/coverage.md

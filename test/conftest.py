@@ -14,7 +14,7 @@ os.environ.setdefault("CLAVE_SELF_CHECK", "off")
 
 
 def pytest_configure(config):
-    meaning = "make check runs one in n of these, others on the next day; those with one name together"
+    meaning = "make check runs one in n of these, make check-more others each day; those with one name together"
     config.addinivalue_line("markers", f"by_turn(n, together=''): {meaning}")
 
 
@@ -40,8 +40,8 @@ def no_fallback():
 
 @pytest.fixture(autouse=True)
 def verified_exports(request, monkeypatch):
-    """Exports are verified against their modules (clave.export's verify=True), whatever else a test looks at: in make
-    check those of one test in sixteen, of others on the next day."""
+    """Exports are verified against their modules (clave.export's verify=True), whatever else a test looks at:
+    below make check-all those of one test in sixteen, of others on the next day."""
     turn = os.environ.get("CLAVE_TEST_TURN")
     if turn and zlib.crc32(f"verify {turn} {request.node.nodeid}".encode()) % 16:
         return

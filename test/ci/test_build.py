@@ -74,12 +74,32 @@ def test_compile_commands(build):
     assert "-O3" in commands["backend/cpu/kernels/softmax.c"]["command"]
 
 
+@pytest.mark.parametrize(
+    "goals, jobs",
+    [
+        (["show"], os.cpu_count()),
+        (["-j3", "show"], 3),
+        (["-j1", "show"], 1),
+        (["show", "help"], 1),
+    ],
+)
+def test_one_goal_is_made_on_every_processor(goals, jobs, monkeypatch, tmp_path):
+    """As many as -j says where it is given; several goals one after the other."""
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    more = tmp_path / "more.mk"
+    more.write_text("include Makefile\nshow:\n\t@echo jobs $(filter -j%,$(MAKEFLAGS))\n")
+    given = make("-s", "-f", more, *goals).stdout.splitlines()[0]
+    assert given == f"jobs -j{jobs}" or (jobs == 1 and given.strip() == "jobs")
+
+
 def test_help_names_every_target():
     text = make("help").stdout
     for target in (
         "all",
         "demo",
+        "quick",
         "check",
+        "check-more",
         "check-all",
         "check-clean",
         "bench",

@@ -1,18 +1,25 @@
 """ci/runner.py: a run of hours goes on where it was stopped, and only that; parts run side by side, in order."""
 
+import argparse
+import itertools
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "ci"))
-from runner import Runner, Seats
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+from runner import RINGS, Runner, Seats
 
 
 def start(tmp_path, record):
-    r = Runner("build", str(tmp_path), everything=True)
+    r = Runner("build", str(tmp_path), ring="all")
     r.record, r.kept = record, {}
     return r
 
@@ -103,3 +110,42 @@ def test_processor_seconds_are_those_of_the_commands(tmp_path, capsys):
     busy, idle = capsys.readouterr().out.splitlines()  # a line each where everything is run
     assert re.search(r"^   \d+ s \([2-9]\d? of a processor\), 1 passed, 0 failed: busy$", busy), busy
     assert re.search(r"^   \d+ s \(0 of a processor\), 1 passed, 0 failed: idle$", idle), idle
+
+
+def test_each_ring_runs_what_those_before_it_run(monkeypatch):
+    import check
+
+    for name in ("SAN", "DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    chosen = [[n for n, *_ in check.choose(argparse.Namespace(ring=ring, only=None))] for ring in RINGS]
+    assert "C suite" in chosen[0] and chosen[-1] == [n for n, *_ in check.PARTS]
+    for smaller, larger in itertools.pairwise(chosen):
+        assert set(smaller) < set(larger)
+
+
+def test_the_same_tests_are_drawn_at_every_commit(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLAVE_CHECK_DAY", "2026-11-28")
+    turns = [Runner("build", str(tmp_path), ring).turn for ring in RINGS]
+    assert turns == ["fixed", "fixed", "2026-11-28", "2026-11-28"]
+
+
+@pytest.mark.parametrize(
+    ("check", "more", "last"),
+    [
+        ("echo 5 passed, 0 failed", "echo 7 passed, 0 failed", "12 passed, 0 failed"),
+        ("echo 5 passed, 0 failed", "echo 7 passed, 2 failed; exit 1", "12 passed, 2 failed"),
+        ("echo 5 passed, 1 failed; exit 1", "echo 7 passed, 0 failed", "5 passed, 1 failed"),
+        ("echo 5 passed, 0 failed; exit 3", "echo 7 passed, 0 failed", "5 passed, 1 failed"),
+        ("echo 5 passed, 0 failed", "echo nothing", "5 passed, 1 failed"),
+        ("exit 1", "echo 7 passed, 0 failed", "0 passed, 1 failed"),
+    ],
+)
+def test_what_ci_runs_closes_with_the_sum_of_both_rings(tmp_path, check, more, last):
+    """make is pretended: what CI reads is the last line and the exit status."""
+    make = tmp_path / "make"
+    make.write_text(f"#!/bin/bash\ncase $1 in check) {check} ;; check-more) {more} ;; esac\n")
+    make.chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    p = subprocess.run([ROOT / ".ci/run"], env=env, capture_output=True, text=True)
+    assert p.stdout.splitlines()[-1] == last
+    assert p.returncode == (0 if last.endswith(" 0 failed") else 1)

@@ -14,8 +14,8 @@ breaks, in a line or two, lines `notice: TEST`, which are tried in turn until on
     pytest ARGUMENTS
     executorch ARGUMENTS           pytest, where ExecuTorch is installed; left out where it is not
 
-All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
-in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each day; --new
+All of them are part of `make check-all`. A line `lives: REASON` says why no test can notice. A hunk's old lines must
+stand in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others each day; --new
 those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults
 keep their rows and those without one get it. Fails if a fault lives without a reason,
 has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
@@ -415,7 +415,7 @@ def write(results):
 
 Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check` runs two, others with each day. Each stands in a file of [test/mutants](../test/mutants), with its tests.
+`make check-more` runs two, others each day. Each stands in a file of [test/mutants](../test/mutants), with its tests.
 
 | fault | what it breaks | noticed by | run |
 |---|---|---|---|

@@ -1,6 +1,6 @@
 """Small models of real families, as Hugging Face writes them: exported, run on both backends, compared with torch.
 
-The rest of test/families: `test/families/run.py`. Needs what is not part of `make check`: `ci/venv families`, then
+The rest of test/families: `test/families/run.py`. Needs what is not part of `make check-more`: `ci/venv families`, then
 `.venv-families/bin/python -m pytest test/python/test_families.py`.
 """
 

@@ -34,7 +34,8 @@ struct clave_builder {
   bool finished;
 };
 
-/* Whether there is something to do: a builder, without an error, not finished. */
+/* ---- builder_tables.c ---- */
+/* True if there is something to do: a builder, without an error, not finished. */
 bool builder_ready(const clave_builder *b);
 /* Keeps the first error; NULL: none. Consumes it. _op: with the node that is being built. */
 void builder_fail(clave_builder *b, clave_status st);
@@ -49,6 +50,8 @@ const char *builder_text(clave_builder *b, const char *s);
 /* The index in an id of this kind; an error says what the id is. */
 clave_status builder_index(const clave_builder *b, clave_id id, id_kind kind,
                            uint32_t *index) STATUS_CHECK;
+/* The chain that instructions go to; NULL before the first method. */
+ir_chain *builder_chain(clave_builder *b);
 /* Tensors' indices, in the pool. */
 clave_status builder_tids(clave_builder *b, const clave_id *ids, uint32_t n,
                           ir_u32s *out) STATUS_CHECK;

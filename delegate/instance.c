@@ -66,9 +66,23 @@ void instance_cancel(delegate_instance *in) {
 
 /* ---------------------------------------------------------------- lifetime */
 
+/* No run is under way. */
+static void stop_worker(delegate_instance *in) {
+  if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
+  if (in->worker) {
+    in->leave = true;
+    wait_event_set(in->work, true);
+    thread_join(in->worker);
+  }
+  wait_event_destroy(in->work);
+  wait_event_destroy(in->over);
+  free(in->method);
+  status_free(in->status);
+}
+
 static void destroy_instance(object *o) {
   delegate_instance *in = (delegate_instance *)o;
-  instance_stop_worker(in);
+  stop_worker(in);
   clave_session_destroy(in->s);
   object_release(in->program ? &in->program->o : NULL);
   object_release(in->device ? &in->device->o : NULL);

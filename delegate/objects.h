@@ -152,6 +152,5 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
                              void (*done)(void *ctx), void *ctx) STATUS_CHECK;
 clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool *over) STATUS_CHECK;
 clave_status delegate_cancel(clave_delegate_handle instance) STATUS_CHECK;
-void instance_stop_worker(delegate_instance *in); /* no run is under way */
 
 #endif

@@ -94,19 +94,6 @@ static clave_status start_worker(delegate_instance *in) {
   return thread_create(work, in, &in->worker);
 }
 
-void instance_stop_worker(delegate_instance *in) {
-  if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
-  if (in->worker) {
-    in->leave = true;
-    wait_event_set(in->work, true);
-    thread_join(in->worker);
-  }
-  wait_event_destroy(in->work);
-  wait_event_destroy(in->over);
-  free(in->method);
-  status_free(in->status);
-}
-
 static clave_status prepare_run(delegate_instance *in, const char *method) {
   char *copy = method ? strdup(method) : NULL;
   if (method && !copy) return status_no_memory();

@@ -204,7 +204,7 @@ static void fill_info(cpu_backend *b) {
 }
 
 static const backend_profile profiling = {.enable = profile, .times = times};
-static const backend_precision precision = {.takes_narrow = cpu_takes_narrow};
+static const backend_precision precision = {.supports_bf16 = cpu_supports_bf16};
 static const backend_vtable vtable = {
     .destroy = destroy,
     .buffer_create = cpu_buffer_create,

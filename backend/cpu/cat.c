@@ -4,12 +4,6 @@
 #include "backend/cpu/kernels/copy.h"
 #include "cpu_ops.h"
 
-/* Floats are copied as BF16, or rounded or widened on the way. */
-bool cat_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  (void)slot;
-  return cpu_has_own_epilogue(r, n);
-}
-
 clave_status cpu_cat(cpu_recorder *r, const node *n) {
   cat_form f;
   describe_cat(n, &f);

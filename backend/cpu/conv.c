@@ -256,7 +256,7 @@ static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form 
 /* ---------------------------------------------------------------- BF16 */
 
 /* Steps with no other input run on sums before these are rounded. */
-bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   conv_form f;
   describe_conv(n, &f);
   conv_problem p = problem_of(r, n, &f);
@@ -273,7 +273,7 @@ bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
 
-bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   conv_form f;
   describe_conv_transpose(n, &f);
   const conv_problem p = problem_of(r, n, &f);

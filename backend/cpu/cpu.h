@@ -39,23 +39,16 @@ typedef struct cpu_recorder cpu_recorder;
 typedef clave_status (*cpu_op)(cpu_recorder *r, const node *n);
 extern const cpu_op cpu_table[IR_OP_COUNT];
 
-/* Whether an op's function, in fast precision, takes an operand as BF16: backend.takes_narrow, by
- * family. */
-typedef bool (*cpu_taking)(cpu_recorder *r, const node *n, uint32_t slot);
-bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool cat_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool conv_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool conv_transpose_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool group_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool layer_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool matmul_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool rms_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-bool upsample_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot);
-/* Asks one of them; what it records is let go. */
-bool cpu_would_take(backend *b, cpu_taking takes, const node *n, uint32_t slot);
+/* Returns true if a fast recording of the node reads or writes the slot, an operand of F32, as
+ * BF16. r describes arguments and records nothing. The table in bf16.c has the rules. */
+typedef bool (*cpu_bf16_rule)(cpu_recorder *r, const node *n, uint32_t slot);
+bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+bool elementwise_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+bool group_norm_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+/* Asks a rule. */
+bool cpu_ask(backend *b, cpu_bf16_rule rule, const node *n, uint32_t slot);
 
 /* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
  * (data NULL) for NULL. */
@@ -125,7 +118,7 @@ clave_status cpu_buffer_wrap(backend *b, const void *host, size_t bytes, bool wr
 void cpu_buffer_destroy(backend *b, buffer *buf); /* takes NULL */
 /* As the kernels of a stream get it, to ask them about their scratch memory. */
 kernel_context cpu_kernel_context(const backend *b);
-bool cpu_takes_narrow(backend *b, const node *n, uint32_t slot);
+bool cpu_supports_bf16(backend *b, const node *n, uint32_t slot);
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
 void cpu_recording_destroy(backend *b, recording *r);
 void cpu_state_destroy(stream *s, void *state);

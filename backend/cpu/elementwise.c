@@ -84,7 +84,7 @@ clave_status cpu_elementwise(cpu_recorder *r, const node *n) {
   return launch_steps(r, &f);
 }
 
-bool elementwise_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+bool elementwise_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   elementwise_form f;
   describe_elementwise(n, &f);
   (void)r;

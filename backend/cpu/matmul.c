@@ -85,7 +85,7 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
 }
 
 /* Steps with no other input run on sums before these are rounded. */
-bool matmul_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   matmul_form f;
   describe_matmul(n, &f);
   matmul_args p = arguments(r, &f);

@@ -16,26 +16,6 @@ static row_norm row_args(cpu_recorder *r, const norm_form *f) {
                     .out_is_narrow = f->out->t.is_narrow};
 }
 
-/* A result alone: what is normed keeps its digits, as sums of many layers need them. */
-static bool row_norm_takes_narrow(cpu_recorder *r, const node *n, const norm_form *f,
-                                  uint32_t slot) {
-  const ktensor weight = cpu_operand(r, f->weight), bias = cpu_operand(r, f->bias);
-  return slot == f->out->slot && cpu_has_own_epilogue(r, n) && f->x->t.type == DTYPE_F32 &&
-         (!weight.data || weight.type == DTYPE_F32) && (!bias.data || bias.type == DTYPE_F32);
-}
-
-bool layer_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  norm_form f;
-  describe_layer_norm(n, &f);
-  return row_norm_takes_narrow(r, n, &f, slot);
-}
-
-bool rms_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  norm_form f;
-  describe_rms_norm(n, &f);
-  return row_norm_takes_narrow(r, n, &f, slot);
-}
-
 clave_status cpu_layer_norm(cpu_recorder *r, const node *n) {
   norm_form f;
   describe_layer_norm(n, &f);
@@ -80,7 +60,7 @@ clave_status cpu_group_norm(cpu_recorder *r, const node *n) {
 }
 
 /* What follows runs on floats, before these are rounded. */
-bool group_norm_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
+bool group_norm_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   norm_form f;
   describe_group_norm(n, &f);
   const channel_norm args = group_args(r, n, &f);

@@ -34,13 +34,6 @@ clave_status cpu_pool(cpu_recorder *r, const node *n) {
   return record_pool(r, &f, false);
 }
 
-bool pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  pool_form f;
-  describe_pool(n, &f);
-  (void)r;
-  return !f.average && !f.indices && (slot == f.x->slot || slot == f.out->slot);
-}
-
 static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
   int64_t n = 1;
   for (int i = 0; i < SPATIAL_DIMS; i++) n *= sizes[i];
@@ -63,12 +56,4 @@ clave_status cpu_adaptive_pool(cpu_recorder *r, const node *n) {
   pool_form f;
   describe_adaptive_pool(n, &f);
   return pool_is_mean(&f) ? record_means(r, &f) : record_pool(r, &f, true);
-}
-
-/* Sums of means stay floats. */
-bool adaptive_pool_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  pool_form f;
-  describe_adaptive_pool(n, &f);
-  (void)r;
-  return pool_is_mean(&f) && slot == f.x->slot;
 }

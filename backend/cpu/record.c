@@ -249,10 +249,10 @@ static int choose_threads(cpu_recorder *r, const node *n) {
 
 /* ---------------------------------------------------------------- the op */
 
-bool cpu_would_take(backend *b, cpu_taking takes, const node *n, uint32_t slot) {
+bool cpu_ask(backend *b, cpu_bf16_rule rule, const node *n, uint32_t slot) {
   cpu_recording none = {0};
   cpu_recorder r = {.b = b, .out = &none, .fast = true};
-  const bool yes = takes(&r, n, slot) && !r.failed;
+  const bool yes = rule(&r, n, slot) && !r.failed;
   free(r.places);
   return yes;
 }

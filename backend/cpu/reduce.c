@@ -26,13 +26,6 @@ clave_status cpu_reduce(cpu_recorder *r, const node *n) {
                                    .divisor = f.divisor});
 }
 
-bool reduce_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  reduce_form f;
-  describe_reduce(n, &f);
-  (void)r;
-  return slot == f.x->slot && reduce_may_narrow(n, &f);
-}
-
 clave_status cpu_arg_reduce(cpu_recorder *r, const node *n) {
   const ir_arg_reduce *op = n->instruction->op;
   reduce_form f;

@@ -18,9 +18,3 @@ clave_status cpu_upsample(cpu_recorder *r, const node *n) {
   memcpy(p.axes, f.axes, sizeof p.axes);
   return cpu_launch(r, upsample, &p);
 }
-
-/* Sums, too, are rounded once. */
-bool upsample_takes_narrow(cpu_recorder *r, const node *n, uint32_t slot) {
-  (void)slot;
-  return cpu_has_own_epilogue(r, n);
-}

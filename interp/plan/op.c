@@ -6,7 +6,6 @@
 
 #include "interp/plan/control.h"
 #include "interp/plan/operands.h"
-#include "interp/plan/precision.h"
 #include "interp/plan/storage.h"
 #include "interp/scalar.h"
 
@@ -21,15 +20,15 @@ static void keep(schedule *p, uint32_t tid, int b) {
 
 /* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that
  * fits. */
-static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last_use, bool narrow,
+static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last_use, bool bf16,
                                  location *out) {
   const storage *wanted = p->target[tid] == NO_INDEX ? NULL : &p->storages[p->target[tid]];
   size_t bytes;
   TRY(known_bytes(&p->types[tid], &bytes));
   if (!wanted || wanted->home != b || wanted->bytes != bytes) {
     tensor kept = p->types[tid];
-    if (narrow) kept.type = DTYPE_BF16;
-    kept.is_narrow = narrow;
+    if (bf16) kept.type = DTYPE_BF16;
+    kept.is_narrow = bf16;
     return new_place(p, &kept, b, last_use, out);
   }
   *out = (location){p->target[tid], p->types[tid]};
@@ -113,8 +112,8 @@ static clave_status plan_reuse(planner *l, uint32_t index, const operand *o) {
 static clave_status place_result(planner *l, uint32_t index, const operand *o) {
   if (o->reuses != IR_NONE) return plan_reuse(l, index, o);
   location made;
-  TRY(result_place(l->p, o->tid, l->m->where[index], l->g->last_use[o->tid],
-                   keeps_narrow(l, index, o->tid), &made));
+  TRY(result_place(l->p, o->tid, l->m->where[index], l->g->last_use[o->tid], l->keeps_bf16[o->tid],
+                   &made));
   set_location(l->p, o->tid, made);
   return NULL;
 }
@@ -143,13 +142,6 @@ static clave_status plan_op(planner *l, uint32_t index) {
   return add_command(l->p, c);
 }
 
-/* A constant that is decoded once and kept, not in each run; in a lean schedule none is. */
-static bool is_kept(const planner *l, const ir_instruction *ins) {
-  const ir_dequantize *o = ins->op;
-  return ins->op_type == IR_OP_DEQUANTIZE && !l->p->is_lean &&
-         is_slot(l->x->prog, o->out, SLOT_TEMPORARY) && l->p->target[o->out] == NO_INDEX;
-}
-
 clave_status plan_instruction(planner *l, uint32_t index) {
   const ir_instruction *ins = &l->g->instructions[index];
   const op_info *info = &op_table[ins->op_type];
@@ -161,7 +153,7 @@ clave_status plan_instruction(planner *l, uint32_t index) {
   rule_context c = {&l->x->prog->ir, p->types, p->values};
   TRY(rule_sizes(&c, ins));
   if (info->is_view) return plan_view(l, index, &c);
-  if (is_kept(l, ins)) return import_slot(l, ((const ir_dequantize *)ins->op)->out);
+  if (is_kept_decoded(l, ins)) return import_slot(l, ((const ir_dequantize *)ins->op)->out);
   if (ins->op_type != IR_OP_ITEM) return plan_op(l, index);
   uint32_t x = p->now[first_slot(ins, false)].storage;
   return materialize(l, x, schedule_home(p, x), index);

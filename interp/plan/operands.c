@@ -69,6 +69,12 @@ clave_status add_copy(planner *l, int b, uint32_t index, location x, location ou
   return add_command(l->p, c);
 }
 
+bool is_kept_decoded(const planner *l, const ir_instruction *ins) {
+  const ir_dequantize *o = ins->op;
+  return ins->op_type == IR_OP_DEQUANTIZE && !l->p->is_lean &&
+         is_slot(l->x->prog, o->out, SLOT_TEMPORARY) && l->p->target[o->out] == NO_INDEX;
+}
+
 bool lies_as_read(const operand *o, const tensor *t) {
   if (o->flags & IR_DENSE) return tensor_is_contiguous(t);
   return !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);

@@ -13,6 +13,9 @@ bool lies_as_read(const operand *o, const tensor *t);
  * which later readers share. */
 clave_status materialize_operand(planner *l, uint32_t index, int backend,
                                  const operand *o) STATUS_CHECK;
+/* Returns true for a constant that is decoded once and kept, not in each run; a lean schedule keeps
+ * none. */
+bool is_kept_decoded(const planner *l, const ir_instruction *ins);
 /* Shows the recorder a tensor as the operand of a slot. of: the storage that the tensor views;
  * NO_INDEX: no matter which. */
 void put_operand(planner *l, uint32_t slot, const tensor *t, uint32_t of);

@@ -6,6 +6,7 @@
 
 #include "interp/plan/control.h"
 #include "interp/plan/op.h"
+#include "interp/plan/precision.h"
 
 /* What later parts or the caller read must outlive this one. */
 static void keep_for_later(schedule *p, uint32_t instruction) {
@@ -74,9 +75,11 @@ static clave_status place_all(planner *l) {
 clave_status plan_part(planner *l) {
   schedule *p = l->p;
   cursor k = p->from;
+  uint32_t undecided = k.control == NO_INDEX && assigns_precision(l) ? k.next : k.end;
   p->reads = NO_INDEX;
   while (k.next < k.end && p->reads == NO_INDEX) {
     uint32_t i = k.next;
+    if (i == undecided) TRY(assign_precision(l, i, k.end, &undecided));
     k.next = l->g->bodies[i][1].end;
     TRY(while_in_node(plan_instruction(l, i), l->g, i));
     if (l->g->instructions[i].op_type == IR_OP_ITEM) p->reads = i;

@@ -59,7 +59,8 @@ static clave_status make_next(planner *l, const schedule_key *k) {
 static clave_status init_planner(planner *l, const executable *x, uint32_t index) {
   *l = (planner){.x = x, .m = &x->methods[index], .g = &x->methods[index].g};
   l->operands = malloc((slot_count(x->prog) + (size_t)2) * sizeof *l->operands);
-  return l->operands ? NULL : status_no_memory();
+  l->keeps_bf16 = calloc(slot_count(x->prog) + (size_t)1, sizeof *l->keeps_bf16);
+  return l->operands && l->keeps_bf16 ? NULL : status_no_memory();
 }
 
 clave_status plan_schedule(const executable *x, uint32_t index, const schedule_key *k,
@@ -69,6 +70,7 @@ clave_status plan_schedule(const executable *x, uint32_t index, const schedule_k
   clave_status st = init_planner(&l, x, index);
   if (!st) st = k->values ? make_first(&l, k) : make_next(&l, k);
   free(l.operands);
+  free(l.keeps_bf16);
   if (!st) *out = l.p;
   return st;
 }

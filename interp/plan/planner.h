@@ -9,6 +9,7 @@ typedef struct planner {
   const graph *g;         /* the method's */
   schedule *p;            /* being made */
   bound_tensor *operands; /* (n_slots + 2) for recording, without buffers */
+  bool *keeps_bf16;       /* (n_slots) results of F32 that are kept as BF16: see precision.h */
 } planner;
 
 #endif

@@ -1,10 +1,15 @@
 #ifndef INTERP_PLAN_PRECISION_H
 #define INTERP_PLAN_PRECISION_H
-/* Values of F32 that are kept as BF16. */
+/* Which values of F32 a schedule keeps as BF16, decided before any of their commands is recorded.
+ */
 #include "interp/plan/planner.h"
 
-/* Whether what instruction `index` writes to a slot is kept as BF16. Computes sizes that later host
- * ops would compute. */
-bool keeps_narrow(planner *l, uint32_t index, uint32_t tid);
+/* Returns true if a fast session keeps the values of some device's ops as BF16. */
+bool assigns_precision(const planner *l);
+/* Sets l->keeps_bf16 for what the method's own instructions from `first` up to the next control op,
+ * Item or `end` write. Host ops of integers, whose operands are known, are computed ahead for it.
+ * *next: where the following stretch begins. */
+clave_status assign_precision(planner *l, uint32_t first, uint32_t end,
+                              uint32_t *next) STATUS_CHECK;
 
 #endif

@@ -32,7 +32,7 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
   const conv_dim *d = f->dims;
   if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
   p->is_packed = true;
-  p->rounds = p->way == CONV_BY_POINTWISE && may_round(r, f);
+  p->rounds = p->way == CONV_BY_POINTWISE && may_round(r, f) && conv_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
   TRY(cpu_form(r,
                &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_CONV_TILES
@@ -165,7 +165,7 @@ static bool takes_pointwise(const void *conv, const kernel_variant *v) {
   conv_args packed = p->args;
   (void)v;
   packed.is_packed = p->takes_form && conv_packs(&p->args);
-  packed.rounds = p->may_round;
+  packed.rounds = p->may_round && conv_rounds(&p->args);
   return conv_takes_way(&packed, CONV_BY_POINTWISE);
 }
 
@@ -215,6 +215,10 @@ static bool always_takes_bf16(const void *conv) {
 static bool takes_bf16_if_rounded(const void *conv) {
   return ((const conv_problem *)conv)->may_round;
 }
+static bool takes_bf16_if_rounded_in_place(const void *conv) {
+  const conv_problem *p = conv;
+  return p->may_round && conv_rounds(&p->args);
+}
 static bool takes_bf16_if_nothing_added(const void *conv) {
   return !((const conv_problem *)conv)->args.tail.added;
 }
@@ -232,7 +236,7 @@ static const kernel_variant conv_variants[] = {
      .takes_bf16 = takes_bf16_if_nothing_added, .parameters = {CONV_BY_STRIPS}},
     {"planes", takes_way, .cost = 4, .record = record_way, .parameters = {CONV_BY_PLANES}},
     {"pointwise", takes_pointwise, .cost = 5, .record = record_way,
-     .takes_bf16 = takes_bf16_if_rounded, .parameters = {CONV_BY_POINTWISE}},
+     .takes_bf16 = takes_bf16_if_rounded_in_place, .parameters = {CONV_BY_POINTWISE}},
     {"product", takes_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
 
 static const kernel_variant *choose_variant(const conv_problem *p) {

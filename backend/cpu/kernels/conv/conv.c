@@ -389,15 +389,15 @@ static void run_product(const kernel_context *ctx, const conv_part *a, char *mem
   gemm_run(ctx, &g, memory);
 }
 
-/* A processor whose tiles are wider than the planes multiplies patches: a program that was written
- * out may run on another one than it was recorded for. */
+/* Planes that are narrower than this processor's tiles are multiplied as patches: a program that
+ * was written out may run on another processor than it was recorded on. */
 static size_t pointwise_way_bytes(const kernel_context *ctx, const conv_part *a) {
   const kgemm g = gemm_of(a);
-  return pointwise_fits(a) ? pointwise_bytes(ctx, a, &g) : product_bytes(ctx, a);
+  return pointwise_fills_a_tile(a) ? pointwise_bytes(ctx, a, &g) : product_bytes(ctx, a);
 }
 static void run_pointwise(const kernel_context *ctx, const conv_part *a, char *memory) {
   const kgemm g = gemm_of(a);
-  if (pointwise_fits(a))
+  if (pointwise_fills_a_tile(a))
     pointwise_run(ctx, a, &g, memory);
   else
     run_product(ctx, a, memory);
@@ -546,7 +546,8 @@ bool conv_takes_way(const conv_args *p, conv_way way) {
 bool conv_rounds(const conv_args *p) {
   conv_args rounded = *p;
   rounded.is_packed = rounded.rounds = true;
-  return conv_packs(p) && conv_takes_way(&rounded, CONV_BY_POINTWISE);
+  const conv_part a = make_part(&rounded, 0);
+  return conv_packs(p) && pointwise_fits(&a) && pointwise_fills_a_tile(&a);
 }
 
 static size_t pack_bytes(const conv_args *p) {

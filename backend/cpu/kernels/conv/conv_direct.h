@@ -8,8 +8,9 @@
 KERNEL(conv_direct, conv_args);
 /* Writes the weight, which is read alone, to its scratch memory. */
 KERNEL(conv_direct_pack, conv_args);
-/* Whether this is the better way, by the sizes; of pairs where `rounds`. */
-bool conv_is_direct(const conv_args *p); /* it can be made so; and whether that is faster: */
+/* True if the convolution can be made so. */
+bool conv_is_direct(const conv_args *p);
+/* True if that is also faster for these sizes; rounds: by pairs of BF16. */
 bool conv_suits_direct(const conv_args *p, bool rounds);
 
 #endif

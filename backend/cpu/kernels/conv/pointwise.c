@@ -77,12 +77,15 @@ static bool is_own_position(const window *d, const conv_dim *k) {
 bool pointwise_fits(const conv_part *a) {
   const conv_args *p = a->p;
   if (p->type != DTYPE_F32 || p->transposed || !p->is_packed || is_encoded(&p->encoding) ||
-      (p->weight_type != DTYPE_F32 && !conv_is_rounded(p)) ||
-      cell_count(a) < kernel_for(p, false).nr)
+      (p->weight_type != DTYPE_F32 && !conv_is_rounded(p)))
     return false;
   for (int d = 0; d < CONV_DIMS; d++)
     if (!is_own_position(&a->d[d], &p->dims[d])) return false;
   return true;
+}
+
+bool pointwise_fills_a_tile(const conv_part *a) {
+  return cell_count(a) >= kernel_for(a->p, false).nr;
 }
 
 /* Tasks of columns, at least `wanted` where that is worth it. */

@@ -6,7 +6,9 @@
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 /* Whether a part is one, and its planes are large enough. */
-bool pointwise_fits(const conv_part *a);
+bool pointwise_fits(const conv_part *a); /* by sizes and dtypes alone */
+/* True if the planes are as wide as the tiles of this processor, which pointwise_run needs. */
+bool pointwise_fills_a_tile(const conv_part *a);
 /* g: the part as gemm.c's product, whose packed_a is read; of rounded ones k counts words. The
  * memory is needed for those alone. */
 size_t pointwise_bytes(const kernel_context *ctx, const conv_part *a, const kgemm *g);

@@ -73,7 +73,7 @@ static clave_status check_places(const conv_form *f) {
 static clave_status record_conv(conv_problem *p) {
   if (tensor_numel(&p->f.out->t) == 0) return NULL;
   TRY(check_places(&p->f));
-  TRY(conv_choose_dots(p));
+  TRY(conv_probe_dots(p));
   const tuning_key k = conv_key(p->s, &p->f);
   const variants all = {.family = "conv",
                         .rows = conv_variants,

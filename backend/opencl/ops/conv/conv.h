@@ -10,7 +10,7 @@ typedef struct conv_problem {
   cl_recorder *s;
   const node *n;
   conv_form f;
-  bool takes_dots, has_dots; /* conv_choose_dots */
+  bool takes_dots, has_dots; /* conv_probe_dots */
   const int64_t *parameters; /* those of the row that is being recorded */
 } conv_problem;
 
@@ -42,7 +42,7 @@ clave_status conv_winograd(const void *conv) STATUS_CHECK;
 
 /* conv_dots.c: integers on GPUs, by products of bytes that are added at once (conv_dots.cl). */
 /* Sets takes_dots, whether it runs there, and has_dots, whether by an instruction. */
-clave_status conv_choose_dots(conv_problem *p) STATUS_CHECK;
+clave_status conv_probe_dots(conv_problem *p) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
 /* conv_lanes.c: images in float on CPUs with outputs in lanes, by conv_lanes.cl. */

@@ -46,7 +46,7 @@ static int64_t form_words(const dots_conv *c) {
   return c->f->groups * c->f->outputs * (c->words + 1);
 }
 
-clave_status conv_choose_dots(conv_problem *p) {
+clave_status conv_probe_dots(conv_problem *p) {
   cl_recorder *s = p->s;
   const conv_form *f = &p->f;
   const dots_conv c = plan(NULL, f);

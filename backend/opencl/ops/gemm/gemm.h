@@ -23,7 +23,7 @@ static inline bool gemm_is_encoded(const gemm *g) {
   return g->f.b->t.encoding.kind != ENCODING_PLAIN;
 }
 
-/* By the implementation that suits it best. */
+/* Chooses the implementation (matmul.c) and records it. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;
 /* The sizes and dtypes of a product. */
 tuning_key gemm_key(const gemm *g);

@@ -49,8 +49,7 @@ clave_status tuning_save(tuning *t, const char *folder, const char *device) STAT
 void tuning_measure(const char *folder, uint64_t *bytes, uint64_t *files); /* adds to both */
 uint64_t tuning_remove(const char *folder);                                /* bytes */
 
-/* ---------------------------------------------------------------- choosing: tuning_choose.c;
- * programs that plan open sizes themselves link compile/open/by_rule.c instead */
+/* ---------------------------------------------------------------- choosing */
 
 enum { MOST_VARIANTS = 24, MOST_CHOICES = 8 };
 

@@ -43,7 +43,8 @@ static inline bool variant_is_usable(const variants *all, const kernel_variant *
   return !v->is_usable || v->is_usable(all->problem, v);
 }
 
-/* The usable row of the lowest cost; NULL: none is usable but on request. */
+/* The usable row of the lowest cost; NULL: none is usable but on request. A family whose callers do
+ * not ask has a row that runs any problem. */
 const kernel_variant *variant_by_cost(const variants *all);
 
 #endif

@@ -27,7 +27,7 @@ SAN = "address,undefined"
 def pairs(r, build, env):
     """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a twentieth
     of the cases, others on the next day; all in `make check-all`."""
-    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "20", "CLAVE_TEST_TURN": r.turn}
+    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "60" if r.is_fixed else "20", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
 
@@ -41,8 +41,8 @@ def c_suite(r, build, env=None, with_pairs=True):
 
 
 def c_plain(r):
-    """The C tests, without those of the pairs of backends but for all: the sanitized suite has them."""
-    c_suite(r, r.build, with_pairs=r.everything)
+    """The C tests; those of the pairs of backends are in the sanitized suite of `make check-more`, and not in quick."""
+    c_suite(r, r.build, with_pairs=r.ring in ("check", "all"))
 
 
 def c_sanitized(r):

@@ -150,7 +150,7 @@ class Runner:
     """Of a whole run, and as a copy with counts of its own what each part is given."""
 
     def __init__(self, build, home, ring):
-        self.build, self.home = build, home
+        self.build, self.home, self.ring = build, home, ring
         self.everything = ring == "all"
         self.is_fixed = ring in ("quick", "check")  # the same tests at every commit, and the smallest shares
         self.passed = self.failed = 0

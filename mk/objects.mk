@@ -8,12 +8,12 @@ $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-tr
 # clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
 TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_narrow gemm/few_rows gemm/pairs conv/pointwise_narrow elementwise/step_rows))
 UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
-# No run spends its time in these, and gcc compiles them a third faster so.
+# No run spends its time in these, and gcc compiles them a third faster so; CFLAGS without -O2 stand as they are.
 COLD = cli compile serialize delegate $(addprefix interp/,passes check tune) $(addprefix backend/opencl/,program device)
 ifneq ($(SAN),)
 $(TILES:%=$(BUILD)/obj/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
 else
-$(COLD:%=$(BUILD)/obj/%/%.o): EXTRA = $(if $(FAST),-O1)
+$(COLD:%=$(BUILD)/obj/%/%.o): EXTRA = $(if $(filter -O2 -O3,$(CFLAGS)),-O1)
 endif
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)

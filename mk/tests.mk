@@ -9,7 +9,7 @@ $(BUILD)/test/delegate/test_abi: $(BUILD)/obj/test/delegate/test_abi.o $(BUILD)/
 	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ $(LDFLAGS) -lcmocka -pthread -ldl $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 $(filter $(BUILD)/test/delegate/%,$(TEST_BIN)): | $(BUILD)/libclave_delegate.so
 # cmocka.h needs these first, wherever clang-format sorts it.
-$(BUILD)/obj/test/%.o: EXTRA = -O0 -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
+$(BUILD)/obj/test/%.o: EXTRA = -O0 -U_FORTIFY_SOURCE -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)

@@ -310,7 +310,7 @@ static void add_sizes(tuning_key *k, const char *name, const conv_form *f, size_
 
 void add_conv_key(tuning_key *k, const conv_form *f) {
   if (!k->is_wanted) return;
-  tuning_key_text(k, f->transposed ? "transposed" : "x", dtype_name(f->x->t.type));
+  tuning_key_text(k, f->transposed ? "transposed" : "x", dtype_name(tensor_own_type(&f->x->t)));
   tuning_key_text(k, "weight", dtype_name(f->weight->t.type));
   tuning_key_encoding(k, "encoding", &f->weight->t.encoding);
   tuning_key_int(k, "images", f->images);

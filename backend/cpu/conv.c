@@ -154,10 +154,12 @@ static bool takes_transposed(const void *conv, const kernel_variant *v) {
   return p->may_round && p->takes_form && conv_is_spread(&p->args);
 }
 
-/* parameters: the conv_way. */
+/* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */
 static bool takes_way(const void *conv, const kernel_variant *v) {
   const conv_problem *p = conv;
-  return conv_takes_way(&p->args, (conv_way)v->parameters[0]);
+  const conv_way way = (conv_way)v->parameters[0];
+  const bool has_bf16 = p->args.x_is_narrow || p->args.out_is_narrow;
+  return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&p->args, way);
 }
 
 static bool takes_pointwise(const void *conv, const kernel_variant *v) {
@@ -231,7 +233,8 @@ static const kernel_variant conv_variants[] = {
      .takes_bf16 = always_takes_bf16, .parameters = {2}},
     {"winograd 4", takes_winograd, .cost = 1, .cost_of = cost_of_winograd, .record = record_tiles,
      .takes_bf16 = always_takes_bf16, .parameters = {4}},
-    {"transposed tiles", takes_transposed, .cost = 2, .record = record_direct},
+    {"transposed tiles", takes_transposed, .cost = 2, .record = record_direct,
+     .takes_bf16 = takes_bf16_if_rounded},
     {"strips", takes_way, .cost = 3, .record = record_way,
      .takes_bf16 = takes_bf16_if_nothing_added, .parameters = {CONV_BY_STRIPS}},
     {"planes", takes_way, .cost = 4, .record = record_way, .parameters = {CONV_BY_PLANES}},
@@ -253,6 +256,7 @@ static const kernel_variant *choose_variant(const conv_problem *p) {
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_problem p = problem_of(r, n, f);
   const kernel_variant *v = choose_variant(&p);
+  if (!v) return UNSUPPORTED("no kernel takes a convolution of BF16 with these sizes");
   p.parameters = v->parameters;
   return v->record(&p);
 }
@@ -266,6 +270,7 @@ bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   conv_problem p = problem_of(r, n, &f);
   if (p.args.type != DTYPE_F32) return false;
   const kernel_variant *v = choose_variant(&p);
+  if (!v) return false;
   take_conv_tail(&p, v->record == record_tiles ? 1 : SHORT_INPUTS);
   if (!v->takes_bf16 || !v->takes_bf16(&p)) return false;
   const conv_args *a = &p.args;
@@ -281,7 +286,8 @@ bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot)
   conv_form f;
   describe_conv_transpose(n, &f);
   const conv_problem p = problem_of(r, n, &f);
-  if (!takes_transposed(&p, NULL)) return false;
+  const kernel_variant *v = choose_variant(&p);
+  if (!v || !v->takes_bf16 || !v->takes_bf16(&p)) return false;
   if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
   return slot == f.x->slot;
 }

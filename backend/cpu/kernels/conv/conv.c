@@ -536,7 +536,8 @@ bool conv_packs(const conv_args *p) {
   return set_count(p) <= MOST_SETS;
 }
 
-bool conv_takes_way(const conv_args *p, conv_way way) {
+bool conv_takes_way(const conv_args *args, conv_way way) {
+  const conv_args decoded = conv_decodes(args) ? conv_decoded(args, NULL) : *args, *p = &decoded;
   const conv_part a = make_part(p, 0);
   if (way == CONV_BY_POINTWISE) return !conv_is_depthwise(p) && pointwise_fits(&a);
   if (way == CONV_BY_PRODUCT) return !conv_is_depthwise(p);

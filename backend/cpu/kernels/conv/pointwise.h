@@ -5,8 +5,8 @@
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 
-/* Whether a part is one, and its planes are large enough. */
-bool pointwise_fits(const conv_part *a); /* by sizes and dtypes alone */
+/* True if a part is one, by sizes and dtypes alone. */
+bool pointwise_fits(const conv_part *a);
 /* True if the planes are as wide as the tiles of this processor, which pointwise_run needs. */
 bool pointwise_fills_a_tile(const conv_part *a);
 /* g: the part as gemm.c's product, whose packed_a is read; of rounded ones k counts words. The

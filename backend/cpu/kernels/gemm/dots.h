@@ -3,7 +3,7 @@
 /* Products of rows that are rounded to 8 bits (base/rounded.h) with panels of codes, as integers:
  * of any number of rows. Sums over a span are exact; they are scaled and added in f32 in the order
  * of spans, so that no bit depends on the processor, and all are those of
- * kernels_cl/gemm_dots.cl. */
+ * kernels_cl/gemm/. */
 #include "backend/cpu/kernels/gemm/codes.h"
 
 /* g's pack_b is not called; memory: of dots_bytes, a multiple of 64. */

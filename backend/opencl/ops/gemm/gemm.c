@@ -1,4 +1,5 @@
-/* The arguments that GEMM implementations share, and the one for any operands. The choice is in matmul.c. */
+/* The arguments that GEMM implementations share, and the one for any operands. The choice is in
+ * matmul.c. */
 #include "backend/opencl/ops/gemm/gemm.h"
 
 void gemm_begin_a(launch *l, const gemm *g) {

@@ -72,10 +72,10 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
   for (int i = 0; i < w->c->n_operands; i++) {
     const cpu_operand_place *o = &w->c->operands[i];
     if (o->at != at) continue;
-    const bool is_there = !o->is_form || w->forms[o->slot] != NO_FORM;
+    const bool is_there = !o->is_packed || w->forms[o->slot] != NO_FORM;
     if (!is_there || (o->unless && w->forms[o->unless - 1] != NO_FORM)) {
       text_puts(to, "NULL");
-    } else if (o->is_form) {
+    } else if (o->is_packed) {
       text_printf(to, "m->forms[%d]", w->forms[o->slot]);
     } else {
       write_slot(w->e, o->slot, o->offset, to);

@@ -17,7 +17,7 @@ typedef struct cpu_backend {
   char name[128], weight_layout[32];
 } cpu_backend;
 
-enum { FORMS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { LAYOUTS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
 /* ---------------------------------------------------------------- streams */
 
@@ -184,7 +184,7 @@ static uint64_t total_memory(void) {
 
 static void fill_info(cpu_backend *b) {
   read_cpu_name(b->name, sizeof b->name);
-  (void)snprintf(b->weight_layout, sizeof b->weight_layout, "cpu %d %s", (int)FORMS_VERSION,
+  (void)snprintf(b->weight_layout, sizeof b->weight_layout, "cpu %d %s", (int)LAYOUTS_VERSION,
                  cpu_level_name());
   uint64_t memory = total_memory();
   b->base.info = (backend_info){.kind = "cpu",
@@ -232,7 +232,7 @@ static void use_avx2(void) { cpu_use_at_most(CPU_AVX2); }
 static void use_avx512(void) { cpu_use_at_most(CPU_AVX512); }
 static void use_all(void) {}
 
-/* What the kernels of a process use, once and for all: forms of constants are packed for it. */
+/* What the kernels of a process use, once and for all: weights are packed for it. */
 static clave_status choose_level(void) {
   static once chosen;
   device_class given;

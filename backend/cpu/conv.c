@@ -30,20 +30,20 @@ static bool may_round(const cpu_recorder *r, const conv_form *f) {
 /* The weight in panels alone, if it is constant. */
 static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
   const conv_dim *d = f->dims;
-  if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
+  if (!conv_packs(p) || !cpu_may_pack(r, f->weight)) return NULL;
   p->is_packed = true;
   p->rounds = p->way == CONV_BY_POINTWISE && may_round(r, f) && conv_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = conv_is_tiled(p) ? CPU_FORM_CONV_TILES
-                                           : p->rounds      ? CPU_FORM_CONV_PAIRS
-                                                            : CPU_FORM_CONV,
-                                   .x = f->weight,
-                                   .size = {f->transposed ? -f->groups : f->groups, d[0].tap_step,
-                                            d[1].tap_step << 31 | d[2].tap_step},
-                                   .k = &kernel_conv_pack,
-                                   .args = p},
-               &p->packed));
+  TRY(cpu_packed(r,
+                 &(cpu_packed_request){.kind = conv_is_tiled(p) ? CPU_PACKED_CONV_TILES
+                                               : p->rounds      ? CPU_PACKED_CONV_PAIRS
+                                                                : CPU_PACKED_CONV,
+                                       .x = f->weight,
+                                       .size = {f->transposed ? -f->groups : f->groups,
+                                                d[0].tap_step, d[1].tap_step << 31 | d[2].tap_step},
+                                       .k = &kernel_conv_pack,
+                                       .args = p},
+                 &p->packed));
   p->weight = NULL; /* nothing reads it */
   return NULL;
 }
@@ -109,7 +109,7 @@ typedef struct conv_problem {
   const node *n;
   const conv_form *f;
   conv_args args;
-  bool may_round, takes_form;
+  bool may_round, may_pack;
   const int64_t *parameters; /* those of the variant */
 } conv_problem;
 
@@ -119,13 +119,13 @@ static conv_problem problem_of(cpu_recorder *r, const node *n, const conv_form *
                         .f = f,
                         .args = arguments(r, f),
                         .may_round = may_round(r, f),
-                        .takes_form = cpu_takes_form(r, f->weight)};
+                        .may_pack = cpu_may_pack(r, f->weight)};
 }
 
 static bool takes_winograd(const void *conv, const kernel_variant *v) {
   const conv_problem *p = conv;
   (void)v;
-  return !p->f->transposed && conv_takes_winograd(p->f) && p->takes_form;
+  return !p->f->transposed && conv_takes_winograd(p->f) && p->may_pack;
 }
 
 /* In fast precision tiles of 2 save less than products of pairs of BF16 do, those of 4 less than
@@ -140,7 +140,7 @@ static double cost_of_winograd(const void *conv, const kernel_variant *v) {
 static bool takes_direct(const void *conv, const kernel_variant *v) {
   const conv_problem *p = conv;
   (void)v;
-  return p->takes_form && conv_is_direct(&p->args);
+  return p->may_pack && conv_is_direct(&p->args);
 }
 
 static double cost_of_direct(const void *conv, const kernel_variant *v) {
@@ -151,7 +151,7 @@ static double cost_of_direct(const void *conv, const kernel_variant *v) {
 static bool takes_transposed(const void *conv, const kernel_variant *v) {
   const conv_problem *p = conv;
   (void)v;
-  return p->may_round && p->takes_form && conv_is_spread(&p->args);
+  return p->may_round && p->may_pack && conv_is_spread(&p->args);
 }
 
 /* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */
@@ -166,7 +166,7 @@ static bool takes_pointwise(const void *conv, const kernel_variant *v) {
   const conv_problem *p = conv;
   conv_args packed = p->args;
   (void)v;
-  packed.is_packed = p->takes_form && conv_packs(&p->args);
+  packed.is_packed = p->may_pack && conv_packs(&p->args);
   packed.rounds = p->may_round && conv_rounds(&p->args);
   return conv_takes_way(&packed, CONV_BY_POINTWISE);
 }
@@ -188,15 +188,15 @@ static clave_status record_direct(const void *conv) {
   a->is_packed = true;
   a->rounds = p.may_round;
   cpu_rounds(p.r, a->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
-  TRY(cpu_form(p.r,
-               &(cpu_form_request){.kind = conv_is_tiled(a) ? CPU_FORM_DIRECT_TILES
-                                           : a->rounds      ? CPU_FORM_DIRECT_PAIRS
-                                                            : CPU_FORM_CONV_DIRECT,
-                                   .x = p.f->weight,
-                                   .size = {p.f->transposed ? -p.f->groups : p.f->groups, 0, 0},
-                                   .k = &kernel_conv_direct_pack,
-                                   .args = a},
-               &a->packed));
+  TRY(cpu_packed(p.r,
+                 &(cpu_packed_request){.kind = conv_is_tiled(a) ? CPU_PACKED_DIRECT_TILES
+                                               : a->rounds      ? CPU_PACKED_DIRECT_PAIRS
+                                                                : CPU_PACKED_CONV_DIRECT,
+                                       .x = p.f->weight,
+                                       .size = {p.f->transposed ? -p.f->groups : p.f->groups, 0, 0},
+                                       .k = &kernel_conv_direct_pack,
+                                       .args = a},
+                 &a->packed));
   return cpu_launch(p.r, conv_direct, a);
 }
 
@@ -306,13 +306,13 @@ clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
 
 /* The weight as tiles of bytes alone, if it is constant. */
 static clave_status pack_integers(cpu_recorder *r, const conv_form *f, conv_args *p) {
-  if (!conv_integer_likes_tiles(p) || !cpu_takes_form(r, f->weight)) return NULL;
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_INTEGER_TILES,
-                                   .x = f->weight,
-                                   .k = &kernel_conv_integer_pack,
-                                   .args = p},
-               &p->packed));
+  if (!conv_integer_likes_tiles(p) || !cpu_may_pack(r, f->weight)) return NULL;
+  TRY(cpu_packed(r,
+                 &(cpu_packed_request){.kind = CPU_PACKED_INTEGER_TILES,
+                                       .x = f->weight,
+                                       .k = &kernel_conv_integer_pack,
+                                       .args = p},
+                 &p->packed));
   p->is_packed = true;
   p->weight = NULL; /* nothing reads it */
   return NULL;

@@ -60,46 +60,46 @@ klayout cpu_layout(const tensor *t);
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
-/* A constant operand in a form of the op's own, which a kernel writes to its scratch memory once
- * for the device (see packed_weight_request). size: what its bytes depend on beside x's dims,
- * strides and dtype.
- */
-typedef enum cpu_form_kind {
-  CPU_FORM_CONV,
-  CPU_FORM_MATMUL,
-  CPU_FORM_PAIRS,
-  CPU_FORM_WINOGRAD,
-  CPU_FORM_CONV_DIRECT,
-  CPU_FORM_CONV_PAIRS,
-  CPU_FORM_DIRECT_PAIRS,
-  CPU_FORM_CONV_TILES,
-  CPU_FORM_DIRECT_TILES,
-  CPU_FORM_MATMUL_TILES,
-  CPU_FORM_INTEGER_TILES
-} cpu_form_kind;
-typedef struct cpu_form_request {
-  cpu_form_kind kind;
+/* A constant operand packed in a layout of the op's own, which a kernel writes to its scratch
+ * memory once for the device (see packed_weight_request). size: all that its bytes depend on beside
+ * x's dims, strides and dtype. */
+typedef enum cpu_packed_kind {
+  CPU_PACKED_CONV,
+  CPU_PACKED_MATMUL,
+  CPU_PACKED_PAIRS,
+  CPU_PACKED_WINOGRAD,
+  CPU_PACKED_CONV_DIRECT,
+  CPU_PACKED_CONV_PAIRS,
+  CPU_PACKED_DIRECT_PAIRS,
+  CPU_PACKED_CONV_TILES,
+  CPU_PACKED_DIRECT_TILES,
+  CPU_PACKED_MATMUL_TILES,
+  CPU_PACKED_INTEGER_TILES
+} cpu_packed_kind;
+typedef struct cpu_packed_request {
+  cpu_packed_kind kind;
   const bound_tensor *x;
   int64_t size[3];
   const kernel_desc *k;
   const void *args;
-} cpu_form_request;
+} cpu_packed_request;
 /* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result,
  * but of a family that says so (rounds_apart). */
 tuning_key cpu_key(const cpu_recorder *r);
 const kernel_variant *cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key);
-bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */
-void cpu_rounds(cpu_recorder *r, rounding how);                    /* sets recording.rounds */
-bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
+bool cpu_is_fast(const cpu_recorder *r);                         /* backend.record's fast */
+void cpu_rounds(cpu_recorder *r, rounding how);                  /* sets recording.rounds */
+bool cpu_may_pack(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
 /* *data is for arguments. */
-clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;
-/* The same of x, kind and size alone, where another node has asked for it; else the constant as it
- * is: one of the two is NULL in a run. */
-typedef struct cpu_form_or_plain {
-  const void *form, *plain;
-} cpu_form_or_plain;
-cpu_form_or_plain cpu_form_of_others(cpu_recorder *r, const cpu_form_request *f,
-                                     const bound_tensor *x);
+clave_status cpu_packed(cpu_recorder *r, const cpu_packed_request *f,
+                        const void **data) STATUS_CHECK;
+/* The packed weight of x, kind and size if another node has requested it, else the plain constant:
+ * one of the two is NULL in a run. */
+typedef struct cpu_packed_or_plain {
+  const void *packed, *plain;
+} cpu_packed_or_plain;
+cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *r, const cpu_packed_request *f,
+                                         const bound_tensor *x);
 clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
 /* The steps of the node's epilogue, if it has one, behind its own commands. */

@@ -17,18 +17,19 @@ static rounding choose_rounding(const cpu_recorder *r, const matmul_form *f, con
 
 /* b in panels alone, if it is constant. The strides tell a matrix from its transpose. */
 static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
-  if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
+  if (!matmul_packs(p) || !cpu_may_pack(r, f->b)) return NULL;
   rounding how = choose_rounding(r, f, p);
   p->is_packed = true;
   p->rounds = how != ROUNDS_NOTHING;
   cpu_rounds(r, how);
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
-                                   .x = f->b,
-                                   .size = {f->n, f->k, f->b_n},
-                                   .k = &kernel_matmul_pack,
-                                   .args = p},
-               &p->panels));
+  TRY(cpu_packed(
+      r,
+      &(cpu_packed_request){.kind = how == ROUNDS_TO_BF16 ? CPU_PACKED_PAIRS : CPU_PACKED_MATMUL,
+                            .x = f->b,
+                            .size = {f->n, f->k, f->b_n},
+                            .k = &kernel_matmul_pack,
+                            .args = p},
+      &p->panels));
   p->b = NULL; /* nothing reads it */
   return NULL;
 }
@@ -89,8 +90,7 @@ bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   matmul_form f;
   describe_matmul(n, &f);
   matmul_args p = arguments(r, &f);
-  if (p.type != DTYPE_F32 || choose_rounding(r, &f, &p) != ROUNDS_TO_BF16 ||
-      !cpu_takes_form(r, f.b))
+  if (p.type != DTYPE_F32 || choose_rounding(r, &f, &p) != ROUNDS_TO_BF16 || !cpu_may_pack(r, f.b))
     return false;
   p.is_packed = p.rounds = true;
   if (!matmul_may_narrow(&p)) return false;
@@ -102,17 +102,17 @@ bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
 /* Codes in panels alone, if they are constant. */
 static clave_status pack_groups(cpu_recorder *r, const grouped_matmul_form *f,
                                 grouped_matmul_args *p) {
-  if (!grouped_matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
+  if (!grouped_matmul_packs(p) || !cpu_may_pack(r, f->b)) return NULL;
   p->is_packed = true;
   p->rounds = cpu_is_fast(r) && grouped_matmul_rounds(p);
   cpu_rounds(r, p->rounds ? ROUNDS_ROWS : ROUNDS_NOTHING);
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_MATMUL,
-                                   .x = f->b,
-                                   .size = {f->n, f->k, f->b_n},
-                                   .k = &kernel_grouped_matmul_pack,
-                                   .args = p},
-               &p->panels));
+  TRY(cpu_packed(r,
+                 &(cpu_packed_request){.kind = CPU_PACKED_MATMUL,
+                                       .x = f->b,
+                                       .size = {f->n, f->k, f->b_n},
+                                       .k = &kernel_grouped_matmul_pack,
+                                       .args = p},
+                 &p->panels));
   p->b = NULL; /* nothing reads it */
   return NULL;
 }

@@ -36,14 +36,14 @@ static bool take_step(cpu_recorder *r, const elementwise_form *f, const elementw
 
 /* b as tiles alone, if it is constant. */
 static clave_status pack_b(cpu_recorder *r, const integer_matmul_form *f, matmul_integer_args *p) {
-  if (!matmul_integer_likes_tiles(p) || p->n == 0 || !cpu_takes_form(r, f->b)) return NULL;
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_MATMUL_TILES,
-                                   .x = f->b,
-                                   .size = {f->n, f->k, 0},
-                                   .k = &kernel_matmul_integer_pack,
-                                   .args = p},
-               &p->tiles));
+  if (!matmul_integer_likes_tiles(p) || p->n == 0 || !cpu_may_pack(r, f->b)) return NULL;
+  TRY(cpu_packed(r,
+                 &(cpu_packed_request){.kind = CPU_PACKED_MATMUL_TILES,
+                                       .x = f->b,
+                                       .size = {f->n, f->k, 0},
+                                       .k = &kernel_matmul_integer_pack,
+                                       .args = p},
+                 &p->tiles));
   p->in_tiles = true;
   p->b = NULL; /* nothing reads it */
   return NULL;

@@ -5,12 +5,12 @@
 #include "backend/cpu/kernels/gemm/panel_rows.h"
 
 clave_status cpu_panel_rows(cpu_recorder *r, const dequantize_form *f, const bound_tensor *as_b) {
-  const cpu_form_request panels = {
-      .kind = CPU_FORM_MATMUL, .x = as_b, .size = {f->rows, f->row, f->row}};
-  const cpu_form_or_plain table = cpu_form_of_others(r, &panels, f->x);
+  const cpu_packed_request panels = {
+      .kind = CPU_PACKED_MATMUL, .x = as_b, .size = {f->rows, f->row, f->row}};
+  const cpu_packed_or_plain table = cpu_packed_by_others(r, &panels, f->x);
   return cpu_launch(r, panel_rows,
                     &(panel_rows_args){.x = table.plain,
-                                       .panels = table.form,
+                                       .panels = table.packed,
                                        .index = cpu_view(r, f->index, &f->places),
                                        .out = cpu_operand(r, f->out).data,
                                        .x_type = f->x->t.type,

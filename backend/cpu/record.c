@@ -16,8 +16,8 @@ typedef struct cpu_recording {
 
 /* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
 typedef struct place {
-  uint32_t slot; /* or the number of a form */
-  bool is_form;
+  uint32_t slot; /* or the number of a packed weight */
+  bool is_packed;
   int64_t offset;  /* bytes */
   uint16_t unless; /* as cpu_operand_place has it */
 } place;
@@ -78,7 +78,7 @@ static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operan
     const place *p = &r->places[number - 1];
     out[n++] = (cpu_operand_place){.slot = p->slot,
                                    .at = (uint16_t)(*at - 1),
-                                   .is_form = p->is_form,
+                                   .is_packed = p->is_packed,
                                    .unless = p->unless,
                                    .offset = p->offset};
   }
@@ -142,14 +142,15 @@ bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n) {
 }
 void cpu_rounds(cpu_recorder *r, rounding how) { r->out->base.rounds = how; }
 
-bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
+bool cpu_may_pack(const cpu_recorder *r, const bound_tensor *x) {
   return x->is_constant && r->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
 /* pack: owned from here on; NULL */
-static const void *add_form(cpu_recorder *r, const cpu_form_request *f, cpu_recording *pack) {
+static const void *request_weight(cpu_recorder *r, const cpu_packed_request *f,
+                                  cpu_recording *pack) {
   recording *out = &r->out->base;
-  const void *data = name_place(r, (place){.slot = (uint32_t)out->n_weights, .is_form = true});
+  const void *data = name_place(r, (place){.slot = (uint32_t)out->n_weights, .is_packed = true});
   out->weights[out->n_weights++] =
       (packed_weight_request){.constant = f->x->constant,
                               .view = f->x->t,
@@ -160,16 +161,16 @@ static const void *add_form(cpu_recorder *r, const cpu_form_request *f, cpu_reco
   return data;
 }
 
-cpu_form_or_plain cpu_form_of_others(cpu_recorder *r, const cpu_form_request *f,
-                                     const bound_tensor *x) {
-  const void *form = add_form(r, f, NULL);
+cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *r, const cpu_packed_request *f,
+                                         const bound_tensor *x) {
+  const void *packed = request_weight(r, f, NULL);
   const place p = {.slot = x->slot,
                    .unless = (uint16_t)r->out->base.n_weights,
                    .offset = x->t.offset * (int64_t)dtype_size(x->t.type)};
-  return (cpu_form_or_plain){.form = form, .plain = name_place(r, p)};
+  return (cpu_packed_or_plain){.packed = packed, .plain = name_place(r, p)};
 }
 
-clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) {
+clave_status cpu_packed(cpu_recorder *r, const cpu_packed_request *f, const void **data) {
   cpu_recording *pack = calloc(1, sizeof *pack);
   if (!pack) return status_no_memory();
   cpu_recorder own = *r; /* whose places the arguments have */
@@ -180,7 +181,7 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
     cpu_recording_destroy(r->b, &pack->base);
     return st;
   }
-  *data = add_form(r, f, pack);
+  *data = request_weight(r, f, pack);
   return NULL;
 }
 

@@ -5,10 +5,10 @@
 
 /* Where a command's operand lies: bytes from where the slot begins. */
 typedef struct cpu_operand_place {
-  uint32_t slot; /* or the number of a form */
+  uint32_t slot; /* or the number of a packed weight */
   uint16_t at;   /* of the data pointer in the arguments */
-  bool is_form;
-  uint16_t unless; /* 0, or a form's number and 1: NULL where that is there */
+  bool is_packed;
+  uint16_t unless; /* 0, or a packed weight's number and 1: NULL where that is there */
   int64_t offset;
 } cpu_operand_place;
 

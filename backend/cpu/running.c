@@ -58,7 +58,7 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   static char nothing; /* data of an operand of no elements: not absent */
   for (int i = 0; i < c->n_operands; i++) {
     const cpu_operand_place *p = &c->operands[i];
-    if (p->is_form) {
+    if (p->is_packed) {
       *cpu_data_at(args, p->at) = o->weights[p->slot] ? cpu_buffer_data(o->weights[p->slot]) : NULL;
       continue;
     }

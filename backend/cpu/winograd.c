@@ -25,12 +25,12 @@ clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f,
                      .left = f->dims[2].padding,
                      .tile = tile};
   take_tail(r, n, 1, &p.tail, &p.steps);
-  TRY(cpu_form(r,
-               &(cpu_form_request){.kind = CPU_FORM_WINOGRAD,
-                                   .x = f->weight,
-                                   .size = {f->groups, tile, 0},
-                                   .k = &kernel_winograd_pack,
-                                   .args = &p},
-               &p.packed));
+  TRY(cpu_packed(r,
+                 &(cpu_packed_request){.kind = CPU_PACKED_WINOGRAD,
+                                       .x = f->weight,
+                                       .size = {f->groups, tile, 0},
+                                       .k = &kernel_winograd_pack,
+                                       .args = &p},
+                 &p.packed));
   return cpu_launch(r, winograd, &p);
 }

@@ -162,7 +162,7 @@ static clave_status create_context(cl_device *d) {
   return opencl_status(code, "clCreateContext");
 }
 
-enum { FORMS_VERSION = 5 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { LAYOUTS_VERSION = 5 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
 static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
@@ -197,7 +197,7 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   d->base.vt = &opencl_vtable;
   d->base.info = d->entry->info;
   (void)snprintf(d->weight_layout, sizeof d->weight_layout, "opencl %d width %u",
-                 (int)FORMS_VERSION, (unsigned)d->entry->traits.vector_width);
+                 (int)LAYOUTS_VERSION, (unsigned)d->entry->traits.vector_width);
   d->base.info.weight_layout = d->weight_layout;
   clave_status st = opencl_functions(&d->cl, &reason);
   if (!st) st = init_device(d, o);

@@ -97,31 +97,31 @@ enum { LOCAL_SIZE = 64 };
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
 
 /* A constant operand packed in a layout of the op's own, once for the device, by launches that the
- * op records with *pack right after recorder_form. They write `bytes` of scratch memory from its
+ * op records with *pack right after recorder_pack. They write `bytes` of scratch memory from its
  * offset 0 on; what they request with recorder_scratch includes these. They must read x alone, and
- * follow from x, kind and size alone. form_arg takes *number; equal packed weights are shared.
- * recorder_takes_form is false where x is not constant, or the op has enough packed weights. */
-typedef enum form_kind {
-  FORM_GEMM_A,
-  FORM_GEMM_B,
-  FORM_GEMM_CODES,
-  FORM_CONV,
-  FORM_CONV_DOTS,
-  FORM_WINOGRAD,
-  FORM_GEMM_WORDS
-} form_kind;
-typedef struct form_request {
+ * follow from x, kind and size alone. packed_arg takes *number; equal packed weights are shared.
+ * recorder_may_pack is false where x is not constant, or the op has enough packed weights. */
+typedef enum packed_kind {
+  PACKED_GEMM_A,
+  PACKED_GEMM_B,
+  PACKED_GEMM_CODES,
+  PACKED_CONV,
+  PACKED_CONV_DOTS,
+  PACKED_WINOGRAD,
+  PACKED_GEMM_WORDS
+} packed_kind;
+typedef struct pack_request {
   const bound_tensor *x;
-  form_kind kind;
+  packed_kind kind;
   int64_t size[3]; /* what else the bytes depend on */
   size_t bytes;
-} form_request;
-bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x);
-clave_status recorder_form(cl_recorder *s, const form_request *f, int *number,
+} pack_request;
+bool recorder_may_pack(const cl_recorder *s, const bound_tensor *x);
+clave_status recorder_pack(cl_recorder *s, const pack_request *f, int *number,
                            cl_recorder **pack) STATUS_CHECK;
 /* Returns the number of a packed weight that another node may request by x, kind and size. Until
  * then it is absent, which a kernel sees by IS_ABSENT (common.h). */
-int recorder_form_of_others(cl_recorder *s, const form_request *f);
+int recorder_packed_by_others(cl_recorder *s, const pack_request *f);
 
 /* ---------------------------------------------------------------- launch */
 

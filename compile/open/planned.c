@@ -203,7 +203,7 @@ static clave_status run_kernels(plans *l, const command *c, const recording *r,
     memcpy(l->args, all[i].args, k->args_size);
     for (int j = 0; j < all[i].n_operands; j++) {
       const cpu_operand_place *o = &all[i].operands[j];
-      *cpu_data_at(l->args, o->at) = o->is_form ? weights[o->slot]
+      *cpu_data_at(l->args, o->at) = o->is_packed ? weights[o->slot]
                                      : o->unless && weights[o->unless - 1]
                                          ? NULL
                                          : address(l, storage_of(l, c, o->slot), o->offset);

@@ -36,12 +36,12 @@ clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
   return NULL;
 }
 
-bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x) {
+bool recorder_may_pack(const cl_recorder *s, const bound_tensor *x) {
   return x->is_constant && s->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
 /* pack: owned from here on; NULL */
-static int request_weight(cl_recorder *s, const form_request *f, recording *pack) {
+static int request_weight(cl_recorder *s, const pack_request *f, recording *pack) {
   recording *r = &s->out->base;
   r->weights[r->n_weights] = (packed_weight_request){.constant = f->x->constant,
                                                      .view = f->x->t,
@@ -52,11 +52,11 @@ static int request_weight(cl_recorder *s, const form_request *f, recording *pack
   return r->n_weights++;
 }
 
-int recorder_form_of_others(cl_recorder *s, const form_request *f) {
+int recorder_packed_by_others(cl_recorder *s, const pack_request *f) {
   return request_weight(s, f, NULL);
 }
 
-clave_status recorder_form(cl_recorder *s, const form_request *f, int *number, cl_recorder **pack) {
+clave_status recorder_pack(cl_recorder *s, const pack_request *f, int *number, cl_recorder **pack) {
   if (f->bytes > s->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
                       "a form of %zu bytes is larger than a buffer of the device may be", f->bytes);

@@ -86,7 +86,7 @@ static const cl_buffer *launch_memory(const recorded_launch *l, int i, const run
   const launch_value *v = &l->values[i];
   *offset = l->values[i + 1].as.i;
   if (v->kind == VALUE_SCRATCH) return (const cl_buffer *)o->scratch;
-  if (v->kind == VALUE_FORM) return (const cl_buffer *)o->weights[v->as.i];
+  if (v->kind == VALUE_PACKED) return (const cl_buffer *)o->weights[v->as.i];
   if (v->kind != VALUE_OPERAND) return NULL;
   const bound_tensor *t = &o->tensors[v->as.operand.slot];
   *offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
@@ -102,16 +102,16 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
   return set_memory(s, l, b, i, buf);
 }
 
-/* An image of a form's words, which is made once and stays as long as the form. */
+/* An image of a packed weight's words, which is made once and stays as long as the weight. */
 static clave_status set_image(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
                               const run_operands *o) {
-  cl_buffer *form = (cl_buffer *)o->weights[l->values[i].as.i];
+  cl_buffer *weight = (cl_buffer *)o->weights[l->values[i].as.i];
   uint64_t *was = &b->serials[l->places.at[i]];
   cl_mem image;
-  if (*was == form->serial && b->has_run) return NULL;
-  TRY(opencl_buffer_image(s->device, form, &image));
+  if (*was == weight->serial && b->has_run) return NULL;
+  TRY(opencl_buffer_image(s->device, weight, &image));
   TRY(set(s, l, b, i, sizeof image, &image));
-  *was = form->serial;
+  *was = weight->serial;
   return NULL;
 }
 

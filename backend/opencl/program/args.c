@@ -36,8 +36,8 @@ arg_buffer scratch_arg(int64_t offset) {
   return (arg_buffer){.value.kind = VALUE_SCRATCH, .offset = offset};
 }
 
-arg_buffer form_arg(int number) {
-  return (arg_buffer){.value = {.kind = VALUE_FORM, .as.i = number}};
+arg_buffer packed_arg(int number) {
+  return (arg_buffer){.value = {.kind = VALUE_PACKED, .as.i = number}};
 }
 
 arg_index8 index8_arg(const int64_t values[8]) {
@@ -56,7 +56,7 @@ arg_index8 strides_arg(const tensor *t) {
   return a;
 }
 
-arg_image image_arg(int form) { return (arg_image){form}; }
+arg_image image_arg(int weight) { return (arg_image){weight}; }
 arg_local local_arg(size_t bytes) { return (arg_local){bytes}; }
 
 /* ---------------------------------------------------------------- taken by a launch */
@@ -94,7 +94,7 @@ static void take_local(launch *l, const void *field) {
   launch_push_local(l, ((const arg_local *)field)->bytes);
 }
 static void take_image(launch *l, const void *field) {
-  add_value(l, VALUE_IMAGE)->as.i = ((const arg_image *)field)->form;
+  add_value(l, VALUE_IMAGE)->as.i = ((const arg_image *)field)->weight;
 }
 static void take_int(launch *l, const void *field) { launch_push_int(l, *(const int64_t *)field); }
 static void take_float(launch *l, const void *field) {
@@ -219,7 +219,7 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
 static const char *const value_kind_names[] = {
-    [VALUE_OPERAND] = "a buffer", [VALUE_SCRATCH] = "a buffer",     [VALUE_FORM] = "a buffer",
+    [VALUE_OPERAND] = "a buffer", [VALUE_SCRATCH] = "a buffer",     [VALUE_PACKED] = "a buffer",
     [VALUE_RESULT] = "a buffer",  [VALUE_ABSENT] = "a buffer",      [VALUE_IMAGE] = "an image",
     [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",
     [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
@@ -286,7 +286,7 @@ bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, 
     case VALUE_OPERAND:
     case VALUE_SCRATCH:
     case VALUE_RESULT:
-    case VALUE_FORM:
+    case VALUE_PACKED:
     case VALUE_ABSENT:
       return kind == ARG_BUFFER;
     case VALUE_IMAGE:

@@ -13,9 +13,9 @@ typedef enum value_kind {
   VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
   VALUE_SCRATCH,
   VALUE_RESULT, /* scratch memory behind all that the op asks for; recorded as VALUE_SCRATCH */
-  VALUE_FORM,   /* of a constant, by its number in the recording */
+  VALUE_PACKED, /* of a constant, by its number in the recording */
   VALUE_ABSENT, /* any buffer */
-  VALUE_IMAGE,  /* of words of 16 bytes: of a form, by its number */
+  VALUE_IMAGE,  /* of words of 16 bytes: of a packed weight, by its number */
   VALUE_SEED,   /* of the session's random numbers */
   VALUE_RUN,    /* how far they are */
   VALUE_INT,
@@ -49,8 +49,8 @@ typedef struct arg_buffer { /* two parameters: __global pointer, long offset of 
 typedef struct arg_index8 {
   int64_t v[8];
 } arg_index8;
-typedef struct arg_image { /* of a form's words of 16 bytes */
-  int form;
+typedef struct arg_image { /* of a packed weight's words of 16 bytes */
+  int weight;
 } arg_image;
 typedef struct arg_local {
   size_t bytes;
@@ -63,11 +63,11 @@ arg_buffer buffer_arg(const bound_tensor *t);
 arg_buffer absent_arg(void);                    /* for an optional operand that is not there */
 arg_buffer optional_arg(const bound_tensor *t); /* buffer_arg, or absent_arg for NULL */
 arg_buffer scratch_arg(int64_t offset);
-arg_buffer form_arg(int number); /* see recorder_form */
+arg_buffer packed_arg(int number); /* see recorder_pack */
 arg_index8 index8_arg(const int64_t values[8]);
 arg_index8 dims_arg(const tensor *t);    /* innermost dimension first; the rest 1 */
 arg_index8 strides_arg(const tensor *t); /* innermost dimension first; the rest 0 */
-arg_image image_arg(int form);
+arg_image image_arg(int weight);
 arg_local local_arg(size_t bytes);
 
 /* ---------------------------------------------------------------- signatures */

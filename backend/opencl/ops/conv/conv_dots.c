@@ -52,7 +52,7 @@ clave_status conv_probe_dots(conv_problem *p) {
   const dots_conv c = plan(NULL, f);
   dots_kind dots;
   p->takes_dots = !recorder_traits(s)->is_cpu && f->out->t.type != f->x->t.type &&
-                  recorder_takes_form(s, f->weight) && planes_size(&c) <= INT32_MAX / 2 &&
+                  recorder_may_pack(s, f->weight) && planes_size(&c) <= INT32_MAX / 2 &&
                   form_words(&c) <= INT32_MAX / 2;
   p->has_dots = false;
   if (!p->takes_dots) return NULL;
@@ -80,15 +80,15 @@ static clave_status write_words(cl_recorder *s, const dots_conv *c) {
 }
 
 static clave_status pack_weight(cl_recorder *s, const dots_conv *c, arg_buffer *form) {
-  const form_request f = {.x = c->f->weight,
-                          .kind = FORM_CONV_DOTS,
+  const pack_request f = {.x = c->f->weight,
+                          .kind = PACKED_CONV_DOTS,
                           .size = {c->f->groups * c->f->outputs, c->k, c->f->x->t.type},
                           .bytes = sizeof(int32_t) * (size_t)form_words(c)};
   cl_recorder *pack;
   int number;
-  TRY(recorder_form(s, &f, &number, &pack));
+  TRY(recorder_pack(s, &f, &number, &pack));
   TRY(write_words(pack, c));
-  *form = form_arg(number);
+  *form = packed_arg(number);
   return NULL;
 }
 

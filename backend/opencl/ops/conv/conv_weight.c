@@ -21,13 +21,13 @@ clave_status conv_floats(cl_recorder *s, const node *n, const bound_tensor *weig
 clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *weight,
                              arg_buffer *out) {
   const int64_t items = tensor_numel(&weight->t);
-  const form_request f = {
-      .x = weight, .kind = FORM_CONV, .size = {items}, .bytes = sizeof(float) * (size_t)items};
+  const pack_request f = {
+      .x = weight, .kind = PACKED_CONV, .size = {items}, .bytes = sizeof(float) * (size_t)items};
   cl_recorder *pack;
   int number;
-  TRY(recorder_form(s, &f, &number, &pack));
+  TRY(recorder_pack(s, &f, &number, &pack));
   TRY(conv_floats(pack, n, weight, scratch_arg(0)));
-  *out = form_arg(number);
+  *out = packed_arg(number);
   return NULL;
 }
 
@@ -43,7 +43,7 @@ clave_status conv_weight(const conv_problem *p, int64_t used, arg_buffer *weight
   *type = w->t.type;
   if (!widens(p)) return NULL;
   *type = DTYPE_F32;
-  if (recorder_takes_form(p->s, w)) return conv_float_form(p->s, p->n, w, weight);
+  if (recorder_may_pack(p->s, w)) return conv_float_form(p->s, p->n, w, weight);
   *weight = scratch_arg(used);
   TRY(recorder_scratch(p->s, sizeof(float) * (size_t)(used + tensor_numel(&w->t))));
   return conv_floats(p->s, p->n, w, *weight);

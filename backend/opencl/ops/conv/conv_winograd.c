@@ -93,7 +93,7 @@ bool conv_winograd_usable(const void *conv, const kernel_variant *v) {
   const cl_recorder *s = p->s;
   const conv_form *f = &p->f;
   const device_traits *d = recorder_traits(s);
-  if (!conv_takes_winograd(f) || !recorder_takes_form(s, f->weight)) return false;
+  if (!conv_takes_winograd(f) || !recorder_may_pack(s, f->weight)) return false;
   const tiling t = plan_tiling(s, f, (int)v->parameters[0]);
   return (t.part_tiles > 0 || !d->is_cpu) && t.rows * t.tile_columns < INT32_MAX / 2 &&
          packed_bytes(&t) <= d->max_alloc &&
@@ -142,12 +142,12 @@ typedef struct forms {
 } forms;
 
 static clave_status provide_weight(cl_recorder *s, const node *n, const tiling *t, forms *out) {
-  const form_request f = {.x = t->f->weight,
-                          .kind = FORM_WINOGRAD,
+  const pack_request f = {.x = t->f->weight,
+                          .kind = PACKED_WINOGRAD,
                           .size = {t->f->groups, t->tile, t->columns},
                           .bytes = packed_bytes(t)};
   cl_recorder *pack;
-  TRY(recorder_form(s, &f, &out->factors, &pack));
+  TRY(recorder_pack(s, &f, &out->factors, &pack));
   TRY(transform_weight(pack, n, t));
   out->weight = buffer_arg(t->f->weight);
   if (has_floats(t->f->weight)) return NULL;
@@ -206,7 +206,7 @@ static clave_status make_outputs(cl_recorder *s, const node *n, const tiling *t,
   begin_vectors(&l, s, n, t);
   launch_args(&l, &(winograd_args){.images = images_of(f, w),
                                    .factors = scratch_arg(0),
-                                   .packed = form_arg(w->factors),
+                                   .packed = packed_arg(w->factors),
                                    .rows = rows,
                                    .part_tiles = t->part_tiles,
                                    .tiles = tiles_of(t, first),
@@ -243,7 +243,7 @@ static clave_status multiply_tiles(cl_recorder *s, const node *n, const tiling *
   begin_winograd(&l, s, n, t);
   launch_args(&l,
               &(winograd_products_args){.factors = scratch_arg(0),
-                                        .packed = form_arg(w->factors),
+                                        .packed = packed_arg(w->factors),
                                         .sums = scratch_arg(factor_floats(recorder_traits(s), t)),
                                         .channels = f->channels,
                                         .n_outputs = f->outputs,

@@ -8,7 +8,7 @@
 enum { FEW_ROWS = 32 }; /* multiplied as they lie; more are packed, too */
 
 bool gemm_codes_of(const gemm *g, code_panels *p) {
-  return gemm_is_encoded(g) && g->f.k > 0 && recorder_takes_form(g->s, g->f.b) &&
+  return gemm_is_encoded(g) && g->f.k > 0 && recorder_may_pack(g->s, g->f.b) &&
          code_panels_of(&g->f.b->t.encoding, g->f.k, p);
 }
 
@@ -52,17 +52,17 @@ static clave_status pack_codes(cl_recorder *s, const gemm *g) {
 }
 
 clave_status gemm_codes_form(const gemm *g, const code_panels *p, int *number) {
-  const form_request f = {.x = g->f.b,
-                          .kind = FORM_GEMM_CODES,
+  const pack_request f = {.x = g->f.b,
+                          .kind = PACKED_GEMM_CODES,
                           .size = {CODE_PANEL, g->f.n, g->f.k},
                           .bytes = p->bytes * (size_t)(count_panels(g) * count_matrices(g))};
   cl_recorder *pack;
-  TRY(recorder_form(g->s, &f, number, &pack));
+  TRY(recorder_pack(g->s, &f, number, &pack));
   return pack_codes(pack, g);
 }
 
 codes_params gemm_codes_operand(const code_panels *p, int form) {
-  return (codes_params){.b = form_arg(form), .panel_bytes = (int64_t)p->bytes, .parts = p->parts};
+  return (codes_params){.b = packed_arg(form), .panel_bytes = (int64_t)p->bytes, .parts = p->parts};
 }
 
 bool gemm_codes_few(const gemm *g) { return g->f.m <= FEW_ROWS; }

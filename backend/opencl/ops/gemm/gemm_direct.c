@@ -18,7 +18,7 @@ bool gemm_direct_usable(const gemm *g) {
          gemm_is_small_float(g->f.out->t.type) && gemm_has_one_b(g) &&
          count_words(g) <= INT32_MAX &&
          IMAGE_WORD * (uint64_t)count_words(g) <= recorder_traits(g->s)->max_alloc &&
-         recorder_takes_form(g->s, g->f.b);
+         recorder_may_pack(g->s, g->f.b);
 }
 
 bool gemm_image_usable(const gemm *g) {
@@ -41,12 +41,12 @@ static clave_status pack_b(cl_recorder *s, const gemm *g) {
 }
 
 static clave_status pack_words(const gemm *g, int *number) {
-  const form_request f = {.x = g->f.b,
-                          .kind = FORM_GEMM_WORDS,
+  const pack_request f = {.x = g->f.b,
+                          .kind = PACKED_GEMM_WORDS,
                           .size = {g->f.k, g->f.n, g->f.b_n},
                           .bytes = IMAGE_WORD * (size_t)count_words(g)};
   cl_recorder *pack;
-  TRY(recorder_form(g->s, &f, number, &pack));
+  TRY(recorder_pack(g->s, &f, number, &pack));
   return pack_b(pack, g);
 }
 
@@ -62,7 +62,7 @@ static void choose_kernel(launch *l, const gemm *g, bool as_image, int form) {
     launch_args(l, &(gemm_direct_image_args){.gemm = gemm_operands_of(g, absent_arg()),
                                              .b_image = image_arg(form)});
   else
-    launch_args(l, &(gemm_direct_args){.gemm = gemm_operands_of(g, form_arg(form))});
+    launch_args(l, &(gemm_direct_args){.gemm = gemm_operands_of(g, packed_arg(form))});
 }
 
 static clave_status multiply(const gemm *g, bool as_image) {

@@ -192,21 +192,21 @@ static clave_status pack_weight_a(cl_recorder *s, const gemm *product) {
 
 clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
   const bound_tensor *x = g->codes ? g->codes : g->f.a;
-  bool is_form = recorder_takes_form(g->s, x);
+  bool is_packed = recorder_may_pack(g->s, x);
   int64_t packed = packed_floats(g);
   *a = scratch_arg(used);
-  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + (is_form ? 0 : packed))));
-  if (!is_form && g->codes) return pack_codes(g, used + packed, *a);
-  if (!is_form) return pack_a(g, buffer_arg(g->f.a), *a);
-  const form_request f = {.x = x,
-                          .kind = FORM_GEMM_A,
+  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + (is_packed ? 0 : packed))));
+  if (!is_packed && g->codes) return pack_codes(g, used + packed, *a);
+  if (!is_packed) return pack_a(g, buffer_arg(g->f.a), *a);
+  const pack_request f = {.x = x,
+                          .kind = PACKED_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},
                           .bytes = sizeof(float) * (size_t)packed};
   cl_recorder *pack;
   int number;
-  TRY(recorder_form(g->s, &f, &number, &pack));
+  TRY(recorder_pack(g->s, &f, &number, &pack));
   TRY(pack_weight_a(pack, g));
-  *a = form_arg(number);
+  *a = packed_arg(number);
   return NULL;
 }
 

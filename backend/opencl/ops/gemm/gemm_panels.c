@@ -30,7 +30,7 @@ bool gemm_has_one_b(const gemm *g) {
 
 bool gemm_panels_usable(const gemm *g) {
   return recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
-         gemm_has_one_b(g) && recorder_takes_form(g->s, g->f.b);
+         gemm_has_one_b(g) && recorder_may_pack(g->s, g->f.b);
 }
 
 bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
@@ -54,16 +54,16 @@ static clave_status pack_b(cl_recorder *s, const gemm *g) {
 }
 
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
-  const form_request f = {
+  const pack_request f = {
       .x = g->f.b,
-      .kind = FORM_GEMM_B,
+      .kind = PACKED_GEMM_B,
       .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
       .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k)};
   cl_recorder *pack;
   int number;
-  TRY(recorder_form(g->s, &f, &number, &pack));
+  TRY(recorder_pack(g->s, &f, &number, &pack));
   TRY(pack_b(pack, g));
-  *panels = form_arg(number);
+  *panels = packed_arg(number);
   return NULL;
 }
 

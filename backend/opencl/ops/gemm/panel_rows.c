@@ -11,13 +11,14 @@
 static clave_status launch_floats(cl_recorder *s, const node *n, const dequantize_form *f,
                                   const bound_tensor *as_b) {
   const int64_t columns = gemm_panel_columns(s), parts = ceil_div(f->row, DECODED_AT_ONCE);
-  const form_request panels = {.x = as_b, .kind = FORM_GEMM_B, .size = {columns, f->rows, f->row}};
+  const pack_request panels = {
+      .x = as_b, .kind = PACKED_GEMM_B, .size = {columns, f->rows, f->row}};
   launch l;
   launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(f->x->t.type));
   launch_dtype(&l, "INDEX_TYPE", f->index->t.type);
   launch_args(&l, &(panel_rows_args){.x = buffer_arg(f->x),
-                                     .panels = form_arg(recorder_form_of_others(s, &panels)),
+                                     .panels = packed_arg(recorder_packed_by_others(s, &panels)),
                                      .columns = columns,
                                      .index = buffer_arg(f->index),
                                      .index_dims = dims_arg(&f->places),
@@ -35,8 +36,8 @@ static clave_status launch_codes(cl_recorder *s, const node *n, const dequantize
   code_panels p;
   if (!code_panels_of(&f->x->t.encoding, f->row, &p))
     return UNSUPPORTED("the table has no panels of codes");
-  const form_request panels = {
-      .x = as_b, .kind = FORM_GEMM_CODES, .size = {CODE_PANEL, f->rows, f->row}};
+  const pack_request panels = {
+      .x = as_b, .kind = PACKED_GEMM_CODES, .size = {CODE_PANEL, f->rows, f->row}};
   launch l;
   launch_begin(&l, s, n);
   launch_encoding(&l, &f->x->t.encoding);
@@ -45,7 +46,7 @@ static clave_status launch_codes(cl_recorder *s, const node *n, const dequantize
   launch_dtype(&l, "INDEX_TYPE", f->index->t.type);
   launch_args(
       &l, &(code_rows_args){.encoded = encoded_operand(f->x),
-                            .codes = gemm_codes_operand(&p, recorder_form_of_others(s, &panels)),
+                            .codes = gemm_codes_operand(&p, recorder_packed_by_others(s, &panels)),
                             .index = buffer_arg(f->index),
                             .index_dims = dims_arg(&f->places),
                             .index_strides = strides_arg(&f->places),

@@ -24,7 +24,7 @@ def main_classes(r):
 
 
 def build_cases(r):
-    r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], name="test/cases/build.py")
+    r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], "test/cases/build.py", timeout=1800)
     r.run([f"{r.build}/test/api/test_builder_cases", f"{r.build}/cases"], name="test_builder_cases")
 
 

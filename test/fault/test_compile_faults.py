@@ -36,7 +36,7 @@ def test_allocations_of_the_compilers_options(root, build, tmp_path, everything)
     made, compiler, kernels = tmp_path / "made", tmp_path / "cc", tmp_path / "kernels"
     made.mkdir()
     kernels.mkdir()
-    for name in ("conv.c", "pool.c"):
+    for name in ("conv/conv.c", "pool.c"):
         shutil.copy(root / "backend/cpu/kernels" / name, kernels)
     compiler.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exec echo cc\nwhile [ "$1" != -o ]; do shift; done; : > "$2"\n'

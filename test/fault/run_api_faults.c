@@ -297,6 +297,17 @@ static clave_status serve_stranger(void) {
   return NULL;
 }
 
+/* Whole pages of the host's, which nobody cuts short. */
+static clave_status guard_pages(void) {
+  static _Alignas(64 << 10) char pages[64 << 10]; /* the largest pages that processors have */
+  volatile bool is_cut = false;
+  clave_guard *guard = NULL;
+  TRY(clave_guard_create(pages, sizeof pages, &is_cut, &guard));
+  clave_guard_destroy(guard);
+  if (is_cut) abort();
+  return NULL;
+}
+
 static clave_status run_life(void *ctx) {
   life *l = ctx;
   uint64_t removed;
@@ -309,6 +320,8 @@ static clave_status run_life(void *ctx) {
   TRY(use_programs(l));
   TRY(use_sessions(l));
   TRY(serve_stranger());
+  TRY(guard_pages());
+  TRY(clave_tensors_check(l->data));
   TRY(clave_cache_get_info(&info));
   return clave_cache_trim(info.limit_bytes, &removed);
 }

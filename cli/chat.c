@@ -61,14 +61,6 @@ int answer_message(chat *c, const char *content, size_t size) {
   return speak(c->speech);
 }
 
-int give_answer(chat *c) {
-  const speech *s = c->speech;
-  TRY_EXIT(speak(c->speech));
-  TRY_EXIT(write_output("\n", 1));
-  if (stopped_by(s, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
-  return EXIT_GOOD;
-}
-
 /* ---------------------------------------------------------------- messages of a file */
 
 typedef struct script {
@@ -145,7 +137,7 @@ static int answer_pending(chat *c) {
   text_puts(messages, "]");
   TRY_EXIT(prompt(c));
   show_progress("preparing");
-  TRY_EXIT(give_answer(c));
+  TRY_EXIT(speak_line(c->speech));
   text_clear(messages);
   text_puts(messages, "[");
   return EXIT_GOOD;
@@ -177,7 +169,7 @@ int answer_script(chat *c, const char *name, const page *content) {
 /* What was wrong is said, and nothing of the chat is lost. */
 static int answer_typed(chat *c, const page *message) {
   if (prompt_message(c, message->data, message->size)) return EXIT_GOOD;
-  TRY_EXIT(give_answer(c));
+  TRY_EXIT(speak_line(c->speech));
   if (stopped_by(c->speech, clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL)))
     print_note(NULL, "the model's context is full; /undo, /regen or /reset make room");
   return EXIT_GOOD;

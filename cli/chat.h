@@ -5,6 +5,7 @@
 
 typedef struct chat {
   generate_arguments options; /* as the command line has them; /set changes them */
+  const command *settings;    /* whose options these are */
   const clave_logit_bias *bias;
   speech *speech;
   page system; /* owned: the message that a chat begins with; nothing in it: none */
@@ -24,8 +25,5 @@ int answer_script(chat *c, const char *name, const page *script) CHECK;
 bool is_chat_command(const page *line);
 /* What is wrong with it is said, and the chat goes on: only what ends it is an error. */
 int run_chat_command(chat *c, const page *line) CHECK;
-
-/* What the messages since the last answer are answered with, on a line of its own. */
-int give_answer(chat *c) CHECK;
 
 #endif

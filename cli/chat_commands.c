@@ -35,7 +35,7 @@ static int undo(chat *c, const char *argument) {
 static int answer_again(chat *c, const char *argument) {
   (void)argument;
   TRY_STATUS(clave_llm_undo(c->speech->talk, false));
-  return give_answer(c);
+  return speak_line(c->speech);
 }
 
 static int begin_with(chat *c, const char *argument) {
@@ -149,7 +149,7 @@ static int set(chat *c, const char *argument) {
   for (size_t i = 0; i < LENGTH(settable); i++) {
     if (strcmp(settable[i], name + 2) != 0) continue;
     generate_arguments before = c->options;
-    int result = set_argument(&generate_command, name, equals + 1, &c->options);
+    int result = set_argument(c->settings, name, equals + 1, &c->options);
     if (!result) result = take_options(c);
     if (result) c->options = before;
     return result;

@@ -388,7 +388,11 @@ static int answer_prompt(const generate_arguments *a, speech *s, const page *con
 
 static int answer_chat(const generate_arguments *a, const clave_logit_bias *bias, speech *s,
                        bool interactive, const page *content) {
-  chat c = {.options = *a, .bias = bias, .speech = s, .has_system = a->system};
+  chat c = {.options = *a,
+            .settings = &generate_command,
+            .bias = bias,
+            .speech = s,
+            .has_system = a->system};
   c.options.max_new_tokens = s->max_new_tokens;
   text_puts(&c.system, a->system ? a->system : "");
   const char *message = content->data ? content->data : "";

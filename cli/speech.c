@@ -201,3 +201,10 @@ int write_statistics(const speech *s, const char *path) {
   text_free(&out);
   return result;
 }
+
+int speak_line(speech *s) {
+  TRY_EXIT(speak(s));
+  TRY_EXIT(write_output("\n", 1));
+  if (stopped_by(s, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
+  return EXIT_GOOD;
+}

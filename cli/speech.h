@@ -28,6 +28,8 @@ void free_speech(speech *s); /* what it owns */
 void show_building(void *ctx, const char *what, int done, int total);
 /* Writes an answer to what was prompted: text, or the ids of a model without a tokenizer. */
 int speak(speech *s) CHECK;
+/* The same on a line of its own, with a note where the answer was cut off. */
+int speak_line(speech *s) CHECK;
 bool stopped_by(const speech *s, const char *reason);
 /* With --verbose-prompt: the last `count` ids, on stderr. */
 int show_prompt(const speech *s, uint64_t count) CHECK;

@@ -210,3 +210,15 @@ clave_status clave_llm_chat_unknown_tokens(const clave_llm *l, char **out) {
   *out = tokens.data ? tokens.data : strdup("");
   return *out ? NULL : status_no_memory();
 }
+
+clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
+                               const clave_template **out) {
+  *made = NULL;
+  if (!name && l->chat) {
+    *out = l->chat;
+    return NULL;
+  }
+  TRY(chat_template_of(name ? name : l->info.chat_template, false, made));
+  *out = *made;
+  return NULL;
+}

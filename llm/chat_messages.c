@@ -88,18 +88,6 @@ clave_status chat_render_history(const clave_llm *l, const clave_template *t, co
 
 /* ---------------------------------------------------------------- without a conversation */
 
-clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
-                               const clave_template **out) {
-  *made = NULL;
-  if (!name && l->chat) {
-    *out = l->chat;
-    return NULL;
-  }
-  TRY(chat_template_of(name ? name : l->info.chat_template, false, made));
-  *out = *made;
-  return NULL;
-}
-
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) {
   TRY(sized_read(given, in, SIZED(clave_template_inputs, now)));

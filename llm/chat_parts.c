@@ -152,7 +152,7 @@ static clave_status render_probe(const clave_template *t, const clave_template_i
   in.join_parts = false;
   in.add_generation_prompt = false;
   clave_status st = text_status(&messages);
-  if (!st) st = template_render(t, &in, false, out);
+  if (!st) st = template_render_as_given(t, &in, false, out);
   text_free(&messages);
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);

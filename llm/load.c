@@ -152,15 +152,6 @@ bool llm_is_stop_id(const clave_llm *l, uint32_t id) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-clave_status clave_tokenizer_of_program(const clave_program *program, clave_tokenizer **out) {
-  OWN_FLOAT_ENV;
-  size_t size;
-  const void *bytes = clave_program_section(program, "TOKN", &size);
-  *out = NULL;
-  if (!bytes) return INVALID("the program carries no tokenizer");
-  return status_while(clave_tokenizer_create(bytes, size, NULL, out), "the program's tokenizer");
-}
-
 static clave_status load_tokenizer(clave_llm *l, const char *path, const clave_llm_options *o) {
   size_t size;
   if (o->tokenizer) return clave_tokenizer_load(o->tokenizer, o->tokenizer_options, &l->tokenizer);

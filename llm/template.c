@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/float_env.h"
-#include "base/sized.h"
 
 /* ---------------------------------------------------------------- lifetime */
 
@@ -126,84 +125,12 @@ static void add_inputs(const clave_template *t, const clave_template_inputs *in,
             JINJA_TRUSTED);
 }
 
-static clave_status render_as_given(const clave_template *t, const clave_template_inputs *in,
-                                    bool marked, jinja_output *out) {
+clave_status template_render_as_given(const clave_template *t, const clave_template_inputs *in,
+                                      bool marked, jinja_output *out) {
   const jinja_template *j;
   jinja_options o;
   jinja_input given[MAX_INPUTS];
   TRY(choose_template(t, in, &j));
   add_inputs(t, in, marked, &o, given);
   return jinja_render(j, &o, out);
-}
-
-clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
-                             bool marked, jinja_output *out) {
-  clave_template_inputs in = *inputs;
-  text joined = {0};
-  *out = (jinja_output){0};
-  clave_status st = in.join_parts ? template_join_parts(t, &in, &joined) : NULL;
-  if (!st) st = render_as_given(t, &in, marked, out);
-  text_free(&joined);
-  return st;
-}
-
-clave_status template_take_text(jinja_output *o, char **out, size_t *size) {
-  text_append(&o->text, "", 0);
-  *size = o->text.size;
-  *out = o->text.data ? o->text.data : strdup("");
-  text_free(&o->written);
-  return *out ? NULL : status_no_memory();
-}
-
-clave_status clave_template_render(const clave_template *t, const clave_template_inputs *inputs,
-                                   char **out, size_t *size) {
-  OWN_FLOAT_ENV;
-  jinja_output o;
-  *out = NULL;
-  *size = 0;
-  clave_template_inputs in;
-  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  TRY(template_render(t, &in, false, &o));
-  return template_take_text(&o, out, size);
-}
-
-/* ---------------------------------------------------------------- what a template ignores */
-
-/* *out: true if the template writes the same without tools and documents. */
-static clave_status writes_the_same(const clave_template *t, const clave_template_inputs *with,
-                                    bool *out) {
-  clave_template_inputs without = *with;
-  jinja_output a, b;
-  without.tools = without.documents = NULL;
-  TRY(template_render(t, with, false, &a));
-  clave_status st = template_render(t, &without, false, &b);
-  if (!st) {
-    *out = a.text.size == b.text.size &&
-           (!a.text.size || memcmp(a.text.data, b.text.data, a.text.size) == 0);
-    jinja_output_free(&b);
-  }
-  jinja_output_free(&a);
-  return st;
-}
-
-clave_status template_ignores(const clave_template *t, const clave_template_inputs *inputs,
-                              bool *tools, bool *documents) {
-  clave_template_inputs in = *inputs;
-  in.messages = "[{\"role\": \"user\", \"content\": \"?\"}]";
-  in.now = 1; /* both renderings see the same clock */
-  in.documents = NULL;
-  if (in.tools) TRY(writes_the_same(t, &in, tools));
-  in.tools = NULL;
-  in.documents = inputs->documents;
-  return in.documents ? writes_the_same(t, &in, documents) : NULL;
-}
-
-clave_status clave_template_ignores(const clave_template *chat_template,
-                                    const clave_template_inputs *inputs, bool *tools,
-                                    bool *documents) {
-  OWN_FLOAT_ENV;
-  clave_template_inputs in;
-  *tools = *documents = false;
-  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  return template_ignores(chat_template, &in, tools, documents);
 }

@@ -28,6 +28,9 @@ clave_status template_join_parts(const clave_template *t, clave_template_inputs 
 /* As clave_template_ignores. */
 clave_status template_ignores(const clave_template *t, const clave_template_inputs *inputs,
                               bool *tools, bool *documents) STATUS_CHECK;
+/* As template_render, with contents as they are given. */
+clave_status template_render_as_given(const clave_template *t, const clave_template_inputs *in,
+                                      bool marked, jinja_output *out) STATUS_CHECK;
 /* As clave_template_render, for inputs that were read by sized_read; marked: with what of the text
  * stands in messages, tools and documents marked, which takes longer. */
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,

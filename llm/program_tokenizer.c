@@ -1,0 +1,13 @@
+/* The tokenizer that a program carries. */
+#include "base/float_env.h"
+#include "base/status.h"
+#include "clave_llm.h"
+
+clave_status clave_tokenizer_of_program(const clave_program *program, clave_tokenizer **out) {
+  OWN_FLOAT_ENV;
+  size_t size;
+  const void *bytes = clave_program_section(program, "TOKN", &size);
+  *out = NULL;
+  if (!bytes) return INVALID("the program carries no tokenizer");
+  return status_while(clave_tokenizer_create(bytes, size, NULL, out), "the program's tokenizer");
+}

@@ -93,7 +93,7 @@ def test_table_decides(tune, tmp_path, cache):
     dry = tune("cpu", "--dry-run", "--import", given)
     assert dry["imported"] == 3
     for c in dry["choices"]:
-        wanted = "1" if c["family"] == "threads" else "columns 64" if (c["family"], c["key"]) == cut else "rule"
+        wanted = "1" if c["family"] == "threads" else "columns 64" if (c["family"], c["key"]) == cut else c["by_rule"]
         assert c["variant"] == wanted and c["how"] == ("known" if (c["family"], c["key"]) == cut else "rule")
     assert not list(cache.glob("tuning-*"))  # a dry run keeps nothing
     tune("cpu", "--import", given, program=False)

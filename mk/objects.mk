@@ -9,7 +9,7 @@ $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-tr
 TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_narrow gemm/few_rows gemm/pairs conv/pointwise_narrow elementwise/step_rows))
 UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
 # No run spends its time in these, and gcc compiles them a third faster so; CFLAGS without -O2 stand as they are.
-COLD = cli compile serialize delegate $(addprefix interp/,passes check tune) $(addprefix backend/opencl/,program device)
+COLD = cli compile interp/tune
 ifneq ($(SAN),)
 $(TILES:%=$(BUILD)/obj/%.o) $(UNTIMED:%=$(BUILD)/obj/%/%.o): EXTRA = -O0
 else

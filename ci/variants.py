@@ -1,4 +1,9 @@
-"""The variants of kernels (docs/tuning.md), as tables that force each: what op cases are replayed with."""
+"""The variants of kernels (docs/tuning.md), as tables that force each: what op cases are replayed with.
+
+    variants.py cpu|opencl FAMILY=VARIANT... -- build/clave bench PROGRAM ...
+
+runs a command of the tool with variants that are forced wherever they can run: `clave bench` compares two so.
+"""
 
 import contextlib
 import json
@@ -6,6 +11,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 # Of a device: the family, its variants, and the op cases that choose among them ("": all; FAST: none, as the family is
@@ -97,3 +103,16 @@ def forced(clave, device, rows, env=None, under=()):
         command = [*under, clave, "tune", "--import", table, "--force", "--device", device]
         subprocess.run(command, env=env, check=True, capture_output=True)
         yield env
+
+
+def main():
+    if "--" not in sys.argv[2:-1]:
+        sys.exit(__doc__)
+    at = sys.argv.index("--")
+    command, rows = sys.argv[at + 1 :], [word.split("=", 1) for word in sys.argv[2:at]]
+    with forced(command[0], sys.argv[1], rows) as env:
+        return subprocess.run([*command, "--device", sys.argv[1]], env=env).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

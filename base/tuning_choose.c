@@ -49,8 +49,9 @@ static void finish_key(const tuning_key *k, char out[TUNING_KEY]) {
 static const kernel_variant *find_variant(const tuning *t, const variants *all, const char *key) {
   tuning_row r;
   if (!t || !tuning_count(t) || !tuning_find(t, all->family, key, &r)) return NULL;
-  for (const kernel_variant *v = all->rows; v < all->rows + all->n; v++)
-    if (strcmp(v->name, r.variant) == 0) return variant_is_usable(all, v) ? v : NULL;
+  for (const kernel_variant *variant = all->rows; variant < all->rows + all->n; variant++)
+    if (strcmp(variant->name, r.variant) == 0)
+      return variant_is_usable(all, variant) ? variant : NULL;
   return NULL;
 }
 
@@ -64,11 +65,11 @@ static void note_choice(variant_choices *c, const variants *all, const char *key
   made->rounds_apart = all->rounds_apart;
   (void)snprintf(made->family, sizeof made->family, "%s", all->family);
   memcpy(made->key, key, TUNING_KEY);
-  for (const kernel_variant *v = all->rows; v < all->rows + all->n; v++) {
-    if (made->n == MOST_VARIANTS || !variant_is_usable(all, v)) continue;
-    if (v == by_rule) made->by_rule = made->n;
-    if (v == taken) made->taken = made->n;
-    made->names[made->n++] = v->name;
+  for (const kernel_variant *variant = all->rows; variant < all->rows + all->n; variant++) {
+    if (made->n == MOST_VARIANTS || !variant_is_usable(all, variant)) continue;
+    if (variant == by_rule) made->by_rule = made->n;
+    if (variant == taken) made->taken = made->n;
+    made->names[made->n++] = variant->name;
   }
 }
 

@@ -6,10 +6,10 @@
 const kernel_variant *variant_by_cost(const variants *all) {
   const kernel_variant *best = NULL;
   double least = ON_REQUEST;
-  for (const kernel_variant *v = all->rows; v < all->rows + all->n; v++) {
-    const double cost = v->cost_of ? v->cost_of(all->problem, v) : v->cost;
-    if (cost < least && variant_is_usable(all, v)) {
-      best = v;
+  for (const kernel_variant *variant = all->rows; variant < all->rows + all->n; variant++) {
+    const double cost = variant->cost_of ? variant->cost_of(all->problem, variant) : variant->cost;
+    if (cost < least && variant_is_usable(all, variant)) {
+      best = variant;
       least = cost;
     }
   }

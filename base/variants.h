@@ -14,12 +14,12 @@ typedef struct kernel_variant kernel_variant;
 struct kernel_variant {
   const char *name; /* stands in tuning tables on disk, and keeps its meaning */
   /* True if it can run the problem. NULL: it always can. */
-  bool (*is_usable)(const void *problem, const kernel_variant *v);
+  bool (*is_usable)(const void *problem, const kernel_variant *variant);
   /* What it costs, compared with the family's other rows: by measurement, in an order, or by a
    * model of the problem's sizes. Of equal costs the first row counts. cost_of: NULL, or the cost
    * of a problem. */
   double cost;
-  double (*cost_of)(const void *problem, const kernel_variant *v);
+  double (*cost_of)(const void *problem, const kernel_variant *variant);
   /* Records it; the problem knows the row's parameters by then. NULL where the rows are numbers of
    * one kernel. */
   clave_status (*record)(const void *problem);
@@ -39,8 +39,8 @@ typedef struct variants {
   bool rounds_apart; /* the last places of floats depend on the row, on the CPU backend, too */
 } variants;
 
-static inline bool variant_is_usable(const variants *all, const kernel_variant *v) {
-  return !v->is_usable || v->is_usable(all->problem, v);
+static inline bool variant_is_usable(const variants *all, const kernel_variant *variant) {
+  return !variant->is_usable || variant->is_usable(all->problem, variant);
 }
 
 /* The usable row of the lowest cost; NULL: none is usable but on request. A family whose callers do

@@ -30,7 +30,7 @@ static clave_status read_inputs(clave_llm *l) {
     clave_method_info m = {.size = sizeof m};
     bool found;
     TRY(llm_find_method(l->paged, l->methods[i].name, &m, &found));
-    if (!found) return INVALID("method '%s' is lost in pages", l->methods[i].name);
+    if (!found) return INVALID("the program in pages has no method '%s'", l->methods[i].name);
     l->methods[i].name = m.name;
     l->methods[i].takes_rows = m.n_inputs == 5;
   }

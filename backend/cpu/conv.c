@@ -122,50 +122,52 @@ static conv_problem problem_of(cpu_recorder *r, const node *n, const conv_form *
                         .may_pack = cpu_may_pack(r, f->weight)};
 }
 
-static bool takes_winograd(const void *conv, const kernel_variant *v) {
+static bool takes_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  (void)v;
+  (void)variant;
   return !p->f->transposed && conv_takes_winograd(p->f) && p->may_pack;
 }
 
 /* In fast precision tiles of 2 save less than products of pairs of BF16 do, those of 4 less than
  * AMX. */
-static double cost_of_winograd(const void *conv, const kernel_variant *v) {
+static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  if (!takes_winograd(conv, v) || conv_winograd_tile(p->f) != v->parameters[0]) return ON_REQUEST;
-  if (!cpu_is_fast(p->r) || !pairs_are_fast()) return v->cost;
-  return v->parameters[0] == 2 || conv_tiles_fit(p->f->channels, p->f->dims) ? ON_REQUEST : v->cost;
+  if (!takes_winograd(conv, variant) || conv_winograd_tile(p->f) != variant->parameters[0])
+    return ON_REQUEST;
+  if (!cpu_is_fast(p->r) || !pairs_are_fast()) return variant->cost;
+  return variant->parameters[0] == 2 || conv_tiles_fit(p->f->channels, p->f->dims) ? ON_REQUEST
+                                                                                   : variant->cost;
 }
 
-static bool takes_direct(const void *conv, const kernel_variant *v) {
+static bool takes_direct(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  (void)v;
+  (void)variant;
   return p->may_pack && conv_is_direct(&p->args);
 }
 
-static double cost_of_direct(const void *conv, const kernel_variant *v) {
+static double cost_of_direct(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  return conv_suits_direct(&p->args, p->may_round) ? v->cost : ON_REQUEST;
+  return conv_suits_direct(&p->args, p->may_round) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_transposed(const void *conv, const kernel_variant *v) {
+static bool takes_transposed(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  (void)v;
+  (void)variant;
   return p->may_round && p->may_pack && conv_is_spread(&p->args);
 }
 
 /* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */
-static bool takes_way(const void *conv, const kernel_variant *v) {
+static bool takes_way(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  const conv_way way = (conv_way)v->parameters[0];
+  const conv_way way = (conv_way)variant->parameters[0];
   const bool has_bf16 = p->args.x_is_narrow || p->args.out_is_narrow;
   return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&p->args, way);
 }
 
-static bool takes_pointwise(const void *conv, const kernel_variant *v) {
+static bool takes_pointwise(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   conv_args packed = p->args;
-  (void)v;
+  (void)variant;
   packed.is_packed = p->may_pack && conv_packs(&p->args);
   packed.rounds = p->may_round && conv_rounds(&p->args);
   return conv_takes_way(&packed, CONV_BY_POINTWISE);
@@ -209,7 +211,7 @@ static clave_status record_way(const void *conv) {
   return cpu_launch(p.r, conv, &p.args);
 }
 
-/* Those that round their inputs take them rounded; Winograd's method works on floats of them. */
+/* Kernels that round their inputs read rounded ones; Winograd's method widens them to floats. */
 static bool always_takes_bf16(const void *conv) {
   (void)conv;
   return true;
@@ -255,10 +257,11 @@ static const kernel_variant *choose_variant(const conv_problem *p) {
 
 static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
   conv_problem p = problem_of(r, n, f);
-  const kernel_variant *v = choose_variant(&p);
-  if (!v) return UNSUPPORTED("no kernel takes a convolution of BF16 with these sizes");
-  p.parameters = v->parameters;
-  return v->record(&p);
+  const kernel_variant *variant = choose_variant(&p);
+  if (!variant)
+    return UNSUPPORTED("no kernel runs this convolution on values that are kept as BF16");
+  p.parameters = variant->parameters;
+  return variant->record(&p);
 }
 
 /* ---------------------------------------------------------------- BF16 */
@@ -269,15 +272,16 @@ bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
   describe_conv(n, &f);
   conv_problem p = problem_of(r, n, &f);
   if (p.args.type != DTYPE_F32) return false;
-  const kernel_variant *v = choose_variant(&p);
-  if (!v) return false;
-  take_conv_tail(&p, v->record == record_tiles ? 1 : SHORT_INPUTS);
-  if (!v->takes_bf16 || !v->takes_bf16(&p)) return false;
+  const kernel_variant *variant = choose_variant(&p);
+  if (!variant) return false;
+  take_conv_tail(&p, variant->record == record_tiles ? 1 : SHORT_INPUTS);
+  if (!variant->takes_bf16 || !variant->takes_bf16(&p)) return false;
   const conv_args *a = &p.args;
-  const bool has_tail = a->steps.head.n_steps == 0, is_strips = v->parameters[0] == CONV_BY_STRIPS;
+  const bool has_tail = a->steps.head.n_steps == 0,
+             is_strips = variant->parameters[0] == CONV_BY_STRIPS;
   if (slot == f.out->slot)
     return cpu_has_own_epilogue(r, n) && a->steps.head.n_inputs <= 1 &&
-           (f.x->t.is_narrow || v->record != record_way || !is_strips);
+           (f.x->t.is_narrow || variant->record != record_way || !is_strips);
   if (tail_reads(n, slot) && !(has_tail && a->tail.added)) return false;
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }
@@ -286,8 +290,8 @@ bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot)
   conv_form f;
   describe_conv_transpose(n, &f);
   const conv_problem p = problem_of(r, n, &f);
-  const kernel_variant *v = choose_variant(&p);
-  if (!v || !v->takes_bf16 || !v->takes_bf16(&p)) return false;
+  const kernel_variant *variant = choose_variant(&p);
+  if (!variant || !variant->takes_bf16 || !variant->takes_bf16(&p)) return false;
   if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
   return slot == f.x->slot;
 }

@@ -3,9 +3,9 @@
 
 /* parameters: columns and rows of a task, as in gemm_cut. Rejects what is larger than the product.
  */
-static bool cuts_something(const void *sizes, const kernel_variant *v) {
+static bool cuts_something(const void *sizes, const kernel_variant *variant) {
   const cut_sizes *z = sizes;
-  const int64_t columns = v->parameters[0], rows = v->parameters[1];
+  const int64_t columns = variant->parameters[0], rows = variant->parameters[1];
   return columns < 2 * z->n && rows < z->m && (!rows || !z->a_is_packed);
 }
 

@@ -5,8 +5,8 @@
 #include "backend/cpu/recorder.h"
 
 /* parameters: threads; 0: all. */
-static bool has_threads(const void *cpu, const kernel_variant *v) {
-  return v->parameters[0] < cpu_kernel_context(cpu).n_threads;
+static bool has_threads(const void *cpu, const kernel_variant *variant) {
+  return variant->parameters[0] < cpu_kernel_context(cpu).n_threads;
 }
 
 static const kernel_variant thread_variants[] = {{.name = "all"},

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_RECORDER_H
 #define BACKEND_CPU_RECORDER_H
-/* What an op function records with, inside: cpu.h declares its functions. */
+/* The structs of the recorder, whose functions cpu.h declares. */
 #include "backend/cpu/cpu.h"
 
 typedef struct cpu_recording {
@@ -10,7 +10,7 @@ typedef struct cpu_recording {
   size_t capacity;
 } cpu_recording;
 
-/* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
+/* A data pointer in a struct of arguments holds the number of a place, from 1 on, until a run. */
 typedef struct place {
   uint32_t slot; /* or the number of a packed weight */
   bool is_packed;

@@ -81,9 +81,9 @@ static void test_refused(void **state) {
 
 /* ---------------------------------------------------------------- choices */
 
-static bool never(const void *problem, const kernel_variant *v) {
+static bool never(const void *problem, const kernel_variant *variant) {
   (void)problem;
-  (void)v;
+  (void)variant;
   return false;
 }
 
@@ -127,9 +127,9 @@ static void test_choices(void **state) {
   tuning_destroy(first);
 }
 
-static double cost_by_size(const void *problem, const kernel_variant *v) {
+static double cost_by_size(const void *problem, const kernel_variant *variant) {
   const int64_t n = *(const int64_t *)problem;
-  return n > v->parameters[0] ? ON_REQUEST : v->cost;
+  return n > variant->parameters[0] ? ON_REQUEST : variant->cost;
 }
 
 /* The lowest cost of those that are usable; of equal ones the first; none where all are on request.

@@ -485,3 +485,38 @@ def test_what_is_verified(tmp_path, monkeypatch):
     monkeypatch.setenv("CLAVE_PRECISION", "fast")
     command = ["build/clave", "verify", tmp_path / "m.clv", "--run", "--device", "cpu"]
     subprocess.run(command, cwd=ROOT, check=True)
+
+
+def tuned_answer(folder, program, x, build, rows):
+    """The answer in fast precision of a process whose tuning table has the rows of the CPU backend."""
+    folder.mkdir(mode=0o700)
+    env = os.environ | {"CLAVE_CACHE_DIR": str(folder), "CLAVE_PRECISION": "fast", "CLAVE_DEVICE": "cpu"}
+    given, out = folder / "given.json", folder / "out.safetensors"
+    given.write_text(json.dumps({"clave_tuning": 1, "device": "any", "rows": rows}))
+    command = [build / "clave", "tune", "--import", given, "--force", "--device", "cpu"]
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    command = [build / "clave", "run", program, "--input", f"x={x}", "--outputs", out]
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    return out.read_bytes()
+
+
+@pytest.mark.parametrize("variant", ["winograd 4" if TILES else "direct", "product"])
+def test_tuned(build, tmp_path, variant):
+    """A row for a convolution's own sizes is taken where its input is kept as BF16, too. By cost it is Winograd's
+    method, or with AMX direct sums: the results have other bits."""
+    torch.manual_seed(3)
+    net, x = nn.Sequential(conv(16, 64), conv(64, 72, 3), conv(72, 8)).eval(), torch.randn(1, 16, 30, 34)
+    program, numbers = tmp_path / "m.clv", tmp_path / "x.npy"
+    clave.export(net, (x,), input_names=["x"]).save(program)
+    np.save(numbers, x.numpy())
+    command = [build / "clave", "tune", program, "--device", "cpu", "--dry-run", "--json"]
+    env = os.environ | {"CLAVE_PRECISION": "fast", "CLAVE_CACHE_DIR": str(tmp_path / "none")}
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    keys = [
+        c["key"] for c in json.loads(done.stdout)["choices"] if c["family"] == "conv" and "kernel=1x3x3" in c["key"]
+    ]
+    assert len(keys) == 1
+    row = {"family": "conv", "key": keys[0], "variant": variant}
+    by_cost = tuned_answer(tmp_path / "a", program, numbers, build, [])
+    exact = tuned_answer(tmp_path / "b", program, numbers, build, [row])
+    assert exact != by_cost

@@ -68,28 +68,28 @@ typedef struct device_list {
 /* Made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
-/* Whether `word` is among words, which spaces separate. */
+/* True if `word` is one of `words`, which spaces separate. */
 bool has_word(const char *words, const char *word);
 
 /* ---------------------------------------------------------------- quirks.c */
 
-/* Why a device must not be used, or NULL. */
+/* Says why a device must not be used, or returns NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
 /* The program that the compiler of a device's platform needs in a folder of PATH, or NULL. */
 const char *quirk_linker(const char *platform, const char *device);
-/* What it means that a platform has no device, or NULL. */
+/* Explains why a platform has no device, or NULL. */
 const char *quirk_empty(const char *platform);
-/* Whether a CPU device wants the kernels of GPUs. */
+/* True if a CPU device runs the kernels for GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
-/* Whether no two threads may launch a kernel for the first time at once. */
+/* True if two threads must not launch kernels for the first time at the same time. */
 bool quirk_first_alone(const char *platform);
-/* Whether one process builds one kernel at a time. */
+/* True if a process builds one kernel at a time. */
 bool quirk_serial_builds(const char *platform);
-/* Whether binaries are kept when a session ends, not after each run. */
+/* True if binaries are written when a session ends instead of after each run. */
 bool quirk_slow_binaries(const char *platform);
 /* The global size from which on a kernel is compiled anew, as for each local size; 0: never. */
 size_t quirk_large_grid(const char *platform);
-/* The libraries of a compiler that lies in the process, for release_code, or NULL. */
+/* Names the libraries of a compiler in this process, for release_code, or returns NULL. */
 const char *quirk_compiler(const char *platform);
 /* The most groups of work-items in the second and third dimension of a launch. */
 size_t quirk_most_groups(const char *platform);
@@ -97,10 +97,11 @@ size_t quirk_most_groups(const char *platform);
  * that does. */
 const char *quirk_files(const char *platform);
 const char *quirk_files_variable(void);
-/* Whether constants are read faster as images, and local memory is as slow as any other. */
+/* quirk_images: constants are read faster as images. quirk_local: local memory is as slow as global
+ * memory. */
 bool quirk_images(const char *platform);
 bool quirk_local(const char *platform, const char *device);
-/* Whether a map must wait before what it mapped is unmapped. */
+/* True if a map must wait before its memory is unmapped. */
 bool quirk_blocking_maps(const char *platform);
 /* The guard of the header that kernels_cl/support/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);

@@ -22,9 +22,9 @@ size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
 }
 
 /* parameters: work-items of a group. Kernels for CPUs are right in groups of any size. */
-static bool takes_group(const void *traits, const kernel_variant *v) {
+static bool takes_group(const void *traits, const kernel_variant *variant) {
   const device_traits *t = traits;
-  return t->is_cpu && (size_t)v->parameters[0] <= t->max_local;
+  return t->is_cpu && (size_t)variant->parameters[0] <= t->max_local;
 }
 
 static const kernel_variant group_variants[] = {{.name = "rule"},
@@ -66,9 +66,9 @@ typedef struct rows_problem {
 } rows_problem;
 
 /* parameters: team and width of a row_walk. A team has something to do for each of its lanes. */
-static bool takes_team(const void *problem, const kernel_variant *v) {
+static bool takes_team(const void *problem, const kernel_variant *variant) {
   const rows_problem *p = problem;
-  const int64_t team = v->parameters[0], width = v->parameters[1];
+  const int64_t team = variant->parameters[0], width = variant->parameters[1];
   return (size_t)team <= p->traits->max_local && p->size >= team * width;
 }
 

@@ -6,8 +6,8 @@
 enum { MOST_BYTES = 64 << 20 };
 
 /* parameters: how many parts. */
-static bool takes_parts(const void *most, const kernel_variant *v) {
-  return v->parameters[0] <= *(const int64_t *)most;
+static bool takes_parts(const void *most, const kernel_variant *variant) {
+  return variant->parameters[0] <= *(const int64_t *)most;
 }
 
 static const kernel_variant parts_variants[] = {{.name = "rule"},

@@ -53,10 +53,10 @@ static int64_t count_splits(const cl_recorder *s, const reduction *r) {
 }
 
 /* parameters: how many splits. */
-static bool takes_splits(const void *problem, const kernel_variant *v) {
+static bool takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST = 64 }; /* elements of a part */
   const reduction *r = problem;
-  return v->parameters[0] * LEAST <= r->n_outer * r->n_inner;
+  return variant->parameters[0] * LEAST <= r->n_outer * r->n_inner;
 }
 
 static const kernel_variant splits_variants[] = {{.name = "rule"},

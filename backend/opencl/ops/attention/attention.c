@@ -84,26 +84,26 @@ static bool fits_classes(const attention *a) {
   return max_i64(a->f.head_dim, a->f.v_dim) <= LARGEST_CLASS;
 }
 
-static bool takes_row(const void *problem, const kernel_variant *v) {
+static bool takes_row(const void *problem, const kernel_variant *variant) {
   const attention *a = problem;
-  (void)v;
+  (void)variant;
   return fits_classes(a) && recorder_traits(a->s)->is_cpu;
 }
 
-static bool takes_groups(const void *problem, const kernel_variant *v) {
+static bool takes_groups(const void *problem, const kernel_variant *variant) {
   const attention *a = problem;
-  const int rows = (int)v->parameters[1];
+  const int rows = (int)variant->parameters[1];
   return fits_classes(a) && !recorder_traits(a->s)->is_cpu && fits_registers(a, rows) &&
          fits_group(a, rows);
 }
 
-static double cost_of_few(const void *problem, const kernel_variant *v) {
-  return ((const attention *)problem)->is_few ? v->cost : ON_REQUEST;
+static double cost_of_few(const void *problem, const kernel_variant *variant) {
+  return ((const attention *)problem)->is_few ? variant->cost : ON_REQUEST;
 }
 
-static double cost_of_many(const void *problem, const kernel_variant *v) {
+static double cost_of_many(const void *problem, const kernel_variant *variant) {
   const attention *a = problem;
-  return a->is_few || a->f.share * a->f.n_queries > 16 ? v->cost : ON_REQUEST;
+  return a->is_few || a->f.share * a->f.n_queries > 16 ? variant->cost : ON_REQUEST;
 }
 
 static const kernel_variant attention_variants[] = {
@@ -124,9 +124,9 @@ static const kernel_variant *choose_variant(const attention *a) {
 }
 
 /* parameters: how many splits. */
-static bool takes_splits(const void *problem, const kernel_variant *v) {
+static bool takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST_KEYS = 16 };
-  return v->parameters[0] <= ((const attention *)problem)->f.n_keys / LEAST_KEYS;
+  return variant->parameters[0] <= ((const attention *)problem)->f.n_keys / LEAST_KEYS;
 }
 
 static const kernel_variant splits_variants[] = {{.name = "rule"},
@@ -186,16 +186,16 @@ static void choose_kernel(attention *a) {
   int few = rows_class(f->share);
   a->is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
                        : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
-  const kernel_variant *v = choose_variant(a);
-  a->kernel = (int)v->parameters[0];
+  const kernel_variant *variant = choose_variant(a);
+  a->kernel = (int)variant->parameters[0];
   a->by_token = by_row(a) && a->pages;
   const int block = a->width > 1 && traits->vector_width == 16 && rows > a->width ? 2 : 1;
-  a->rows = by_row(a) ? few : by_groups(a) ? (int)v->parameters[1] : block * a->width;
+  a->rows = by_row(a) ? few : by_groups(a) ? (int)variant->parameters[1] : block * a->width;
   a->items = f->n_batch * f->n_kv *
              (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
   a->one_block = copies_keys(a->s, a);
   a->one_token = a->cache && by_row(a) && count_rows(a) == 1 && rows <= a->rows;
-  choose_splits(a, v->name);
+  choose_splits(a, variant->name);
 }
 
 /* ---------------------------------------------------------------- launches */

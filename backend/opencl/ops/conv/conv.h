@@ -22,22 +22,22 @@ static inline tuning_key conv_key(const cl_recorder *s, const conv_form *f) {
 
 /* conv_direct.c: any convolution, by conv.cl. parameters: outputs, vectors and width of a tile of
  * sums; 0: by its own rule. */
-bool conv_direct_tile_usable(const void *conv, const kernel_variant *v);
+bool conv_direct_tile_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_direct(const void *conv) STATUS_CHECK;
 
 /* conv_product.c: a kernel of one element where it is, as a product of gemm.h. */
-bool conv_product_usable(const void *conv, const kernel_variant *v);
+bool conv_product_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_product(const void *conv) STATUS_CHECK;
 /* The same by pointwise.cl, which reads the planes of x where they are, for CPUs. */
-bool conv_planes_usable(const void *conv, const kernel_variant *v);
+bool conv_planes_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_planes(const void *conv) STATUS_CHECK;
 
 /* conv_depthwise.c: small kernels on CPUs, by depthwise.cl. */
-bool conv_depthwise_usable(const void *conv, const kernel_variant *v);
+bool conv_depthwise_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_depthwise(const void *conv) STATUS_CHECK;
 
 /* conv_winograd.c: Winograd's method. parameters: rows and columns of outputs of a tile. */
-bool conv_winograd_usable(const void *conv, const kernel_variant *v);
+bool conv_winograd_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_winograd(const void *conv) STATUS_CHECK;
 
 /* conv_dots.c: integers on GPUs, by products of bytes that are added at once (conv_dots.cl). */
@@ -46,13 +46,13 @@ clave_status conv_probe_dots(conv_problem *p) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
 /* conv_lanes.c: images in float on CPUs with outputs in lanes, by conv_lanes.cl. */
-bool conv_lanes_usable(const void *conv, const kernel_variant *v);
+bool conv_lanes_usable(const void *conv, const kernel_variant *variant);
 /* Whether that is faster than products: of strides, windows and small images. */
 bool conv_lanes_suit(const conv_form *f);
 clave_status conv_lanes(const void *conv) STATUS_CHECK;
 
 /* conv_groups.c: floats on GPUs, by groups of work-items (conv_groups.cl). */
-bool conv_groups_usable(const void *conv, const kernel_variant *v);
+bool conv_groups_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_groups(const void *conv) STATUS_CHECK;
 
 /* conv_weight.c: the weight as a kernel reads it: itself, or floats: of a constant made once, else

@@ -29,11 +29,11 @@ static int64_t block_rows(const cl_recorder *s, const conv_form *f) {
   return ceil_div(all, max_i64(min_i64(blocks, all), 1)) * ROWS;
 }
 
-bool conv_depthwise_usable(const void *conv, const kernel_variant *v) {
+bool conv_depthwise_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_form *f = &p->f;
   const device_traits *t = recorder_traits(p->s);
-  (void)v;
+  (void)variant;
   const conv_dim *y = &f->dims[1], *x = &f->dims[2];
   return t->is_cpu && f->groups > 1 && f->channels == 1 && !f->transposed &&
          f->x->t.type == DTYPE_F32 && f->out->t.type == DTYPE_F32 &&

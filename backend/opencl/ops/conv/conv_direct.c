@@ -87,9 +87,11 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
 }
 
 /* parameters: by_row, outputs_first. */
-static double cost_of_walk(const void *conv, const kernel_variant *v) {
+static double cost_of_walk(const void *conv, const kernel_variant *variant) {
   const convolution *c = conv;
-  return v->parameters[0] == c->by_row && v->parameters[1] == c->outputs_first ? 0 : ON_REQUEST;
+  return variant->parameters[0] == c->by_row && variant->parameters[1] == c->outputs_first
+             ? 0
+             : ON_REQUEST;
 }
 
 static const kernel_variant walk_variants[] = {
@@ -312,10 +314,11 @@ static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *
 
 /* ---------------------------------------------------------------- the variant */
 
-bool conv_direct_tile_usable(const void *conv, const kernel_variant *v) {
+bool conv_direct_tile_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const convolution by_rule = plan_conv(p->s, &p->f);
-  const int64_t outputs = v->parameters[0], vectors = v->parameters[1], width = v->parameters[2];
+  const int64_t outputs = variant->parameters[0], vectors = variant->parameters[1],
+                width = variant->parameters[2];
   return (width == 1) == (by_rule.width == 1) && outputs <= p->f.outputs &&
          (outputs != by_rule.outputs || vectors != by_rule.vectors || width != by_rule.width);
 }

@@ -84,13 +84,13 @@ static int64_t count_groups(const conv_form *f, conv_block b, const tiling *t) {
 /* ---------------------------------------------------------------- variants */
 
 /* parameters: outputs and positions of a block. */
-static conv_block block_of(const kernel_variant *v) {
-  return (conv_block){.outputs = v->parameters[0], .positions = v->parameters[1]};
+static conv_block block_of(const kernel_variant *variant) {
+  return (conv_block){.outputs = variant->parameters[0], .positions = variant->parameters[1]};
 }
 
-static bool takes_block(const void *conv, const kernel_variant *v) {
+static bool takes_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  const conv_block b = block_of(v);
+  const conv_block b = block_of(variant);
   return is_depthwise(b) <= (p->f.channels == 1) &&
          recorder_takes_groups(p->s, count_blocks(&p->f, b)) &&
          plan_tiling(p->s, &p->f, b).some > 0;
@@ -98,11 +98,11 @@ static bool takes_block(const void *conv, const kernel_variant *v) {
 
 /* About how long it takes, to compare blocks by: the products of a group, those beyond the edges of
  * out, too, the loads for each, and how often all units have a group to make. */
-static double cost_of_block(const void *conv, const kernel_variant *v) {
+static double cost_of_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_form *f = &p->f;
-  const conv_block b = block_of(v);
-  if (!takes_block(conv, v)) return ON_REQUEST;
+  const conv_block b = block_of(variant);
+  if (!takes_block(conv, variant)) return ON_REQUEST;
   const tiling t = plan_tiling(p->s, f, b);
   const int64_t made = is_depthwise(b) ? f->outputs : b.outputs;
   const double products = (double)(made * b.positions * f->channels),
@@ -127,12 +127,12 @@ static variants blocks_for(const conv_problem *p) {
                     .problem = p};
 }
 
-bool conv_groups_usable(const void *conv, const kernel_variant *v) {
+bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_form *f = &p->f;
   const dtype t = f->x->t.type;
   const variants blocks = blocks_for(p);
-  (void)v;
+  (void)variant;
   return !recorder_traits(p->s)->is_cpu && !f->transposed && dtype_is_float(t) &&
          f->out->t.type == t && f->channels > 0 && recorder_takes_groups(p->s, f->groups) &&
          variant_by_cost(&blocks) != NULL;

@@ -60,12 +60,12 @@ static bool has_large_copies(const conv_form *f) {
                              LARGE_COPY + 4 * ((double)in + (double)count_positions(f));
 }
 
-bool conv_lanes_usable(const void *conv, const kernel_variant *v) {
+bool conv_lanes_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_form *f = &p->f;
   const dtype w = f->weight->t.type;
   const gemm g = weight_of(p->s, NULL, f);
-  (void)v;
+  (void)variant;
   return !f->transposed && f->groups == 1 && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && (w == DTYPE_F32 || w == DTYPE_F16 || w == DTYPE_BF16) &&
          conv_dim_is_absent(&f->dims[0]) && !has_large_copies(f) && gemm_panels_usable(&g) &&

@@ -17,9 +17,9 @@ static bool is_product(cl_recorder *s, const conv_form *f) {
          is_pointwise_dim(&f->dims[2]);
 }
 
-bool conv_product_usable(const void *conv, const kernel_variant *v) {
+bool conv_product_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
-  (void)v;
+  (void)variant;
   return is_product(p->s, &p->f);
 }
 
@@ -115,10 +115,10 @@ static cutting cut(cl_recorder *s, const conv_form *f) {
   return c;
 }
 
-bool conv_planes_usable(const void *conv, const kernel_variant *v) {
+bool conv_planes_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_form *f = &p->f;
-  (void)v;
+  (void)variant;
   return recorder_traits(p->s)->is_cpu && is_product(p->s, f) && f->x->t.type == DTYPE_F32 &&
          f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
          count_positions(f) >= tile_columns(p->s) / 2;

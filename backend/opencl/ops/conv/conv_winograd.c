@@ -88,13 +88,13 @@ static size_t packed_bytes(const tiling *t) {
          (size_t)(t->f->groups * t->panels * t->factors * t->f->channels * t->columns);
 }
 
-bool conv_winograd_usable(const void *conv, const kernel_variant *v) {
+bool conv_winograd_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const cl_recorder *s = p->s;
   const conv_form *f = &p->f;
   const device_traits *d = recorder_traits(s);
   if (!conv_takes_winograd(f) || !recorder_may_pack(s, f->weight)) return false;
-  const tiling t = plan_tiling(s, f, (int)v->parameters[0]);
+  const tiling t = plan_tiling(s, f, (int)variant->parameters[0]);
   return (t.part_tiles > 0 || !d->is_cpu) && t.rows * t.tile_columns < INT32_MAX / 2 &&
          packed_bytes(&t) <= d->max_alloc &&
          (uint64_t)scratch_floats(s, &t) * sizeof(float) <= d->max_alloc;

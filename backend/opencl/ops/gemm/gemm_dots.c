@@ -36,14 +36,14 @@ typedef struct tile_problem {
 } tile_problem;
 
 /* parameters: rows and panels of a tile, of many rows; lanes that share a column, of few. */
-static bool takes_rows(const void *problem, const kernel_variant *v) {
-  (void)v;
+static bool takes_rows(const void *problem, const kernel_variant *variant) {
+  (void)variant;
   return !is_few(((const tile_problem *)problem)->g);
 }
 
-static bool takes_lanes(const void *problem, const kernel_variant *v) {
+static bool takes_lanes(const void *problem, const kernel_variant *variant) {
   const tile_problem *c = problem;
-  const int64_t lanes = v->parameters[2];
+  const int64_t lanes = variant->parameters[2];
   return is_few(c->g) && c->p->parts >= lanes &&
          recorder_traits(c->g->s)->max_local >= (size_t)(lanes * CODE_PANEL);
 }

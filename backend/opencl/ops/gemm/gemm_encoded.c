@@ -92,45 +92,45 @@ static clave_status multiply_few(const void *product) {
 
 /* ---------------------------------------------------------------- the choice */
 
-static bool takes_dots(const void *product, const kernel_variant *v) {
+static bool takes_dots(const void *product, const kernel_variant *variant) {
   code_panels p;
-  (void)v;
+  (void)variant;
   return gemm_dots_usable(product, &p);
 }
 
-static bool takes_codes(const void *product, const kernel_variant *v) {
+static bool takes_codes(const void *product, const kernel_variant *variant) {
   enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
   const gemm *g = product;
   code_panels p;
-  (void)v;
+  (void)variant;
   return g->f.m <= MOST_CODES && gemm_codes_usable(g, &p);
 }
 
-static double cost_of_codes(const void *product, const kernel_variant *v) {
-  return gemm_codes_few(product) ? v->cost : ON_REQUEST;
+static double cost_of_codes(const void *product, const kernel_variant *variant) {
+  return gemm_codes_few(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_packed(const void *product, const kernel_variant *v) {
-  (void)v;
+static bool takes_packed(const void *product, const kernel_variant *variant) {
+  (void)variant;
   return gemm_packed_usable(product);
 }
 
 static bool has_few_rows(const gemm *g) { return g->f.m <= MOST_ROWS || g->f.k == 0; }
 
 /* Without panels of codes packing decodes b in each run, which many rows are worth. */
-static double cost_of_packed(const void *product, const kernel_variant *v) {
+static double cost_of_packed(const void *product, const kernel_variant *variant) {
   code_panels p;
-  return gemm_codes_usable(product, &p) || !has_few_rows(product) ? v->cost : ON_REQUEST;
+  return gemm_codes_usable(product, &p) || !has_few_rows(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_tiles(const void *product, const kernel_variant *v) {
+static bool takes_tiles(const void *product, const kernel_variant *variant) {
   const gemm *g = product;
-  (void)v;
+  (void)variant;
   return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
 }
 
-static double cost_of_tiles(const void *product, const kernel_variant *v) {
-  return has_few_rows(product) ? ON_REQUEST : v->cost;
+static double cost_of_tiles(const void *product, const kernel_variant *variant) {
+  return has_few_rows(product) ? ON_REQUEST : variant->cost;
 }
 
 static clave_status record_dots(const void *product) {

@@ -36,13 +36,13 @@ static gemm_function for_few_rows(const gemm *g) {
 /* ---------------------------------------------------------------- what rows of the table can run
  */
 
-static bool takes_few(const void *product, const kernel_variant *v) {
+static bool takes_few(const void *product, const kernel_variant *variant) {
   const gemm *g = product;
-  return g->f.m <= FEW_ROWS && for_few_rows(g) == v->record;
+  return g->f.m <= FEW_ROWS && for_few_rows(g) == variant->record;
 }
 
-static bool takes_few_columns(const void *product, const kernel_variant *v) {
-  return takes_few(product, v) && gemm_columns_takes(product, v->parameters[0]);
+static bool takes_few_columns(const void *product, const kernel_variant *variant) {
+  return takes_few(product, variant) && gemm_columns_takes(product, variant->parameters[0]);
 }
 
 static bool is_float_product(const gemm *g) {
@@ -52,69 +52,69 @@ static bool is_float_product(const gemm *g) {
 /* Whether the kernels for many rows, which know no groups of them, may be asked. */
 static bool is_in_one_piece(const gemm *g) { return is_float_product(g) && !g->grouped; }
 
-static bool takes_packed(const void *product, const kernel_variant *v) {
-  const int64_t columns = v->parameters[0];
+static bool takes_packed(const void *product, const kernel_variant *variant) {
+  const int64_t columns = variant->parameters[0];
   return is_in_one_piece(product) && gemm_packed_usable(product) &&
          (!columns || gemm_packed_takes(product, columns));
 }
 
-static bool takes_panels(const void *product, const kernel_variant *v) {
+static bool takes_panels(const void *product, const kernel_variant *variant) {
   return is_float_product(product) && gemm_panels_usable(product) &&
-         gemm_panels_takes(product, v->parameters[0]);
+         gemm_panels_takes(product, variant->parameters[0]);
 }
 
-static double cost_of_panels(const void *product, const kernel_variant *v) {
-  return gemm_panels_few(product) ? v->cost : ON_REQUEST;
+static double cost_of_panels(const void *product, const kernel_variant *variant) {
+  return gemm_panels_few(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_local(const void *product, const kernel_variant *v) {
-  const int64_t tile = v->parameters[0];
+static bool takes_local(const void *product, const kernel_variant *variant) {
+  const int64_t tile = variant->parameters[0];
   return is_in_one_piece(product) && gemm_local_usable(product) &&
          (!tile || gemm_local_takes(product, tile));
 }
 
-static double cost_of_local(const void *product, const kernel_variant *v) {
-  return gemm_local_is_better(product) ? v->cost : ON_REQUEST;
+static double cost_of_local(const void *product, const kernel_variant *variant) {
+  return gemm_local_is_better(product) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_direct(const void *product, const kernel_variant *v) {
-  (void)v;
+static bool takes_direct(const void *product, const kernel_variant *variant) {
+  (void)variant;
   return is_in_one_piece(product) && gemm_direct_usable(product);
 }
 
-static double cost_of_direct(const void *product, const kernel_variant *v) {
-  return recorder_traits(((const gemm *)product)->s)->shares_badly ? v->cost : ON_REQUEST;
+static double cost_of_direct(const void *product, const kernel_variant *variant) {
+  return recorder_traits(((const gemm *)product)->s)->shares_badly ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_image(const void *product, const kernel_variant *v) {
-  (void)v;
+static bool takes_image(const void *product, const kernel_variant *variant) {
+  (void)variant;
   return is_in_one_piece(product) && gemm_image_usable(product);
 }
 
-static double cost_of_image(const void *product, const kernel_variant *v) {
-  return recorder_traits(((const gemm *)product)->s)->reads_images ? v->cost : ON_REQUEST;
+static double cost_of_image(const void *product, const kernel_variant *variant) {
+  return recorder_traits(((const gemm *)product)->s)->reads_images ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_mma(const void *product, const kernel_variant *v) {
+static bool takes_mma(const void *product, const kernel_variant *variant) {
   const gemm *g = product;
-  const int64_t tile = v->parameters[0];
+  const int64_t tile = variant->parameters[0];
   return is_in_one_piece(g) && g->mma != MMA_NONE && (!tile || gemm_mma_takes(g, tile));
 }
 
-static double cost_of_mma(const void *product, const kernel_variant *v) {
+static double cost_of_mma(const void *product, const kernel_variant *variant) {
   const gemm *g = product;
-  return g->mma == MMA_PTX && gemm_local_is_better(g) ? v->cost : ON_REQUEST;
+  return g->mma == MMA_PTX && gemm_local_is_better(g) ? variant->cost : ON_REQUEST;
 }
 
-static bool takes_clblast(const void *product, const kernel_variant *v) {
+static bool takes_clblast(const void *product, const kernel_variant *variant) {
   const gemm *g = product;
-  (void)v;
+  (void)variant;
   return is_in_one_piece(g) && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
          g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
 }
 
-static double cost_of_clblast(const void *product, const kernel_variant *v) {
-  return clblast_is_better(product) ? v->cost : ON_REQUEST;
+static double cost_of_clblast(const void *product, const kernel_variant *variant) {
+  return clblast_is_better(product) ? variant->cost : ON_REQUEST;
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -184,9 +184,10 @@ clave_status gemm_record(const gemm *g) {
                         .rows = gemm_variants,
                         .n = sizeof gemm_variants / sizeof *gemm_variants,
                         .problem = &chosen};
-  const kernel_variant *v = g->grouped ? variant_by_cost(&all) : recorder_choose(g->s, &all, &k);
-  chosen.each = v->parameters[0];
-  return v->record(&chosen);
+  const kernel_variant *variant =
+      g->grouped ? variant_by_cost(&all) : recorder_choose(g->s, &all, &k);
+  chosen.each = variant->parameters[0];
+  return variant->record(&chosen);
 }
 
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
@@ -221,8 +222,8 @@ static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
 }
 
 /* parameters: rows of a tile. What multiplies few rows takes any number of them. */
-static bool takes_any_rows(const void *product, const kernel_variant *v) {
-  (void)v;
+static bool takes_any_rows(const void *product, const kernel_variant *variant) {
+  (void)variant;
   return gemm_is_encoded(product) || for_few_rows(product);
 }
 

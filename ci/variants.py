@@ -31,7 +31,7 @@ OPENCL = {
     "conv": (
         "product|direct|direct 8x2x16|direct 8x1x16|direct 4x4x16|direct 4x2x16|direct 8x3x8|direct 8x2x8|direct 4x4x8"
         "|direct 4x3x8|direct 4x2x8|direct 8x1x1|direct 4x4x1|direct 4x2x1|direct 4x1x1"
-        "|depthwise|winograd 2|winograd 4|dots|planes|lanes|groups",
+        "|depthwise|winograd 2|winograd 4|dots|planes|groups",
         "conv/",
     ),
     "conv groups": ("32x64|64x32|16x64|8x128|4x256|1x64|1x256", "conv/"),

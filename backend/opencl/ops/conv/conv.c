@@ -18,17 +18,12 @@ static double cost_of_winograd(const void *conv, const kernel_variant *variant) 
                                                                                    : ON_REQUEST;
 }
 
-static double cost_of_lanes(const void *conv, const kernel_variant *variant) {
-  return conv_lanes_suit(&((const conv_problem *)conv)->f) ? variant->cost : ON_REQUEST;
-}
-
 /* The order of costs is that of measurements. In strict f32 on two cores of Zen 4 under PoCL
  * (ci/variants.py opencl conv=product -- build/clave bench PROGRAM, and with conv=planes),
- * MobileNetV2 is 1.46 times as fast by planes as by products; by lanes ResNet-50 is 1.29 times as
- * fast as by direct sums, ResNet-18 1.06 times. */
+ * MobileNetV2 is 1.46 times as fast by planes as by products. */
 static const kernel_variant conv_variants[] = {
-    {"product", conv_product_usable, .cost = 5, .record = conv_product},
-    {"direct", .cost = 7, .record = conv_direct},
+    {"product", conv_product_usable, .cost = 4, .record = conv_product},
+    {"direct", .cost = 6, .record = conv_direct},
     {"direct 8x2x16", conv_direct_tile_usable, .cost = ON_REQUEST, .record = conv_direct,
      .parameters = {8, 2, 16}},
     {"direct 8x1x16", conv_direct_tile_usable, .cost = ON_REQUEST, .record = conv_direct,
@@ -61,9 +56,8 @@ static const kernel_variant conv_variants[] = {
     {"winograd 4", conv_winograd_usable, .cost = 2, .cost_of = cost_of_winograd,
      .record = conv_winograd, .parameters = {4}},
     {"dots", takes_dots, .cost_of = cost_of_dots, .record = conv_dots},
-    {"planes", conv_planes_usable, .cost = 4, .record = conv_planes},
-    {"lanes", conv_lanes_usable, .cost = 3, .cost_of = cost_of_lanes, .record = conv_lanes},
-    {"groups", conv_groups_usable, .cost = 6, .record = conv_groups}};
+    {"planes", conv_planes_usable, .cost = 3, .record = conv_planes},
+    {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
 /* Kernels tell places along a dimension, padding and strides among them, by ints. */
 static clave_status check_places(const conv_form *f) {

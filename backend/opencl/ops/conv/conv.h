@@ -45,12 +45,6 @@ clave_status conv_winograd(const void *conv) STATUS_CHECK;
 clave_status conv_probe_dots(conv_problem *p) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
-/* conv_lanes.c: images in float on CPUs with outputs in lanes, by conv_lanes.cl. */
-bool conv_lanes_usable(const void *conv, const kernel_variant *variant);
-/* Whether that is faster than products: of strides, windows and small images. */
-bool conv_lanes_suit(const conv_form *f);
-clave_status conv_lanes(const void *conv) STATUS_CHECK;
-
 /* conv_groups.c: floats on GPUs, by groups of work-items (conv_groups.cl). */
 bool conv_groups_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_groups(const void *conv) STATUS_CHECK;

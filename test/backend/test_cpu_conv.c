@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "backend/conv_ways.h"
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/conv_amx_transposed.h"
 #include "backend/cpu/kernels/conv/conv_direct.h"
@@ -79,18 +80,8 @@ static float *draw_numbers(conv_args *p) {
   return made;
 }
 
-/* The first that the convolution can be made by. */
-static conv_way find_way(const conv_args *p) {
-  static const conv_way ways[] = {CONV_BY_STRIPS, CONV_BY_PLANES, CONV_BY_POINTWISE};
-  conv_args packed = *p;
-  packed.is_packed = conv_packs(p);
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-    if (conv_takes_way(&packed, ways[i])) return ways[i];
-  return CONV_BY_PRODUCT;
-}
-
 static void run(const kernel_desc *pack, const kernel_desc *k, conv_args *p, int n_threads) {
-  p->way = find_way(p);
+  p->way = find_way(p, true);
   for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
   run_packed_kernel(pack, k, p, &p->packed, n_threads);
 }

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "backend/conv_ways.h"
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu_levels.h"
@@ -63,15 +64,9 @@ static float *draw_numbers(conv_args *p) {
   return made;
 }
 
-/* In strips where these take the sizes, else plane by plane; other sizes of kernels as products. */
-static conv_way find_way(const conv_args *p) {
-  if (conv_takes_way(p, CONV_BY_STRIPS)) return CONV_BY_STRIPS;
-  return conv_takes_way(p, CONV_BY_PLANES) ? CONV_BY_PLANES : CONV_BY_PRODUCT;
-}
-
 static void run(const conv_args *conv, int n_threads) {
   conv_args found = *conv, *p = &found;
-  found.way = find_way(conv);
+  found.way = find_way(conv, false);
   test_pool pool;
   for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
   run_kernel(&kernel_conv, p, n_threads, &pool);

@@ -1,0 +1,16 @@
+#ifndef TEST_BACKEND_CONV_WAYS_H
+#define TEST_BACKEND_CONV_WAYS_H
+/* The way by which tests of the CPU backend's kernels make a convolution. */
+#include "backend/cpu/kernels/conv/conv.h"
+
+/* Returns the first way that takes the convolution. packs: its weight is packed if it can be. */
+static inline conv_way find_way(const conv_args *p, bool packs) {
+  static const conv_way ways[] = {CONV_BY_STRIPS, CONV_BY_PLANES, CONV_BY_POINTWISE};
+  conv_args found = *p;
+  found.is_packed = packs && conv_packs(p);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    if (conv_takes_way(&found, ways[i])) return ways[i];
+  return CONV_BY_PRODUCT;
+}
+
+#endif

@@ -225,6 +225,13 @@ def test_a_device_that_is_a_number(public):
         clave.Session(public.program, device=0)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_out_of_range(public, seed):
+    """ctypes would pass the lowest 64 bits of any integer."""
+    with pytest.raises(clave.Error, match=rf"^seed: expected an integer of 0 to .*, got {seed}"):
+        clave.Session(public.program, device="cpu", seed=seed)
+
+
 def test_an_input_of_another_name():
     class Net(torch.nn.Module):
         def forward(self, image, scale):

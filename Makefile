@@ -84,7 +84,7 @@ help: ## this list
 	@sed -n 's/^\([a-z._-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
 	@echo "  options: V=1 SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all syntax kernel-objects executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests bench-programs fuzz-targets fuzz-replays demo quick check check-more check-all check-clean conformance bench mutants lint format fuzz soak install clean help compile_commands.json
+.PHONY: all syntax kernel-objects executorch wheel-files install-strip install-debug uninstall dist deb wheel site tests emulated bench-programs fuzz-targets fuzz-replays demo quick check check-more check-all check-clean conformance bench mutants lint format fuzz soak install clean help compile_commands.json
 .SECONDARY:
--include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ))) \
+-include $(patsubst %.o,%.d,$(sort $(LIB_OBJ) $(CLI_OBJ) $(MAIN_OBJ) $(DELEGATE_OBJ) $(EMULATED_OBJ))) \
   $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard test/delegate/*/*.c test/fuzz/*.c bench/*.c test/fault/*.c examples/*/*.c))

@@ -175,6 +175,7 @@ PARTS = [
     ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "more", ["ExecuTorch"]),
     ("outside", pytest_part("test/outside"), "more", []),
     ("op cases", replays.replay_all, "check", [CASES, SANITIZED]),
+    ("emulated instructions", replays.emulated, "more", [CASES]),
     ("conformance", conformance, "more", []),
     ("faults", FAULTS, "more", [CASES, SANITIZED]),
     ("random graphs", long.graphs, "check", []),

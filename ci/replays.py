@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import tempfile
 import zlib
@@ -203,6 +204,17 @@ def processors(r):
     for processor, models in PROCESSORS.items():
         r.run(["ci/cross", processor, "build", "tests"], name=f"ci/cross {processor} build tests", timeout=3600)
         r.run_all(list(processor_jobs(r, processor, models)), timeout=3600)
+
+
+def emulated(r):
+    """The C tests of the CPU backend and one in 8 of the op cases with its kernels for AVX-512 and AMX, whose
+    instructions test/emulated has in plain C: on every x86-64 processor with AVX2."""
+    if " avx2 " not in pathlib.Path("/proc/cpuinfo").read_text():
+        return r.skip("no AVX2 to emulate AVX-512 with")
+    make(r, "emulated")
+    build = f"{r.build}/emulated"
+    jobs = [Job([test], {"CLAVE_TEST_TURN": r.turn}) for test in tests_in(build)]
+    return r.run_all([*jobs, replay_job(r, "cpu", "--part", "0/8", build=build)], timeout=3000)
 
 
 def data_races(r):

@@ -36,3 +36,16 @@ $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/dma_buf.h
 tests: $(BUILD)/libclave_delegate.so $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
+# The C tests of the CPU backend and replay with the kernels for AVX-512 and AMX, whose instructions test/emulated has in plain C for AVX2.
+# Unrolled tiles take minutes to optimise so, and seconds to compile as they are.
+EMULATED_OBJ := $(patsubst %.c,$(BUILD)/emulated/%.o,$(shell grep -lE 'TARGET_A(VX512|MX)|support/avx512.h' $(CPU_KERNELS:%=%/*.c)) test/emulated/amx.c)
+EMULATED_BIN := $(patsubst %.c,$(BUILD)/emulated/%,$(wildcard test/backend/test_cpu_*.c) test/replay.c)
+$(BUILD)/emulated/%.o: EXTRA = $(if $(filter $(TILES),$*),-O0,-O2) -mavx2 -mfma -mf16c -fno-trapping-math -fno-strict-aliasing -Wno-psabi -include test/emulated/avx512.h
+$(BUILD)/emulated/%.o: WARN = -Wall -Wextra -Werror
+$(BUILD)/emulated/%.o: %.c test/emulated/avx512.h $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(COMPILE) -c $< -o $@
+$(BUILD)/emulated/%: $(BUILD)/obj/%.o $(EMULATED_OBJ) $(INTERNAL)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) -o $@ $^ -lcmocka $(LIBS)
+emulated: $(EMULATED_BIN)

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm/amx.h"
-#include "backend/cpu/kernels/support/features.h"
-#if KERNEL_X86
-#include <immintrin.h>
-#endif
+#include "backend/cpu/kernels/support/avx512.h"
 #if KERNEL_ARM
 #include <arm_neon.h>
 #endif
@@ -97,12 +94,6 @@ static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells, c
   }
 }
 
-/* In place: gcc copies sums to and fro around the intrinsic. */
-KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots_vnni(__m512i sum, __m512i x, __m512i word) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
-  return sum;
-}
-
 /* sum += one word of patches of each cell by one of each row. */
 KERNEL_INLINE TARGET_AVX512_VNNI void add_word_vnni(int rows, const uint32_t *words,
                                                     const uint32_t *patches,
@@ -114,7 +105,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void add_word_vnni(int rows, const uint32_t *wo
   for (int r = 0; r < rows; r++) {
     const __m512i word = _mm512_set1_epi32((int)words[r]);
 #pragma GCC unroll 2
-    for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = add_dots_vnni(sum[r][v], x[v], word);
+    for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = add_dots_avx512(sum[r][v], x[v], word);
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/kernels/conv/conv_integer_kernels.h"
 #include "backend/cpu/kernels/elementwise/requantise_vectors.h"
-#include "backend/cpu/kernels/support/features.h"
+#include "backend/cpu/kernels/support/avx512.h"
 
 enum {
   LANES = 16, /* outputs of a vector */
@@ -74,11 +74,6 @@ static __mmask64 seen_bytes(const conv_dim *d, int64_t from) {
   return (~UINT64_C(0) >> (LOADED - (end - begin))) << begin;
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI __m512i add_dots(__m512i sum, __m512i x, __m512i word) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
-  return sum;
-}
-
 /* The first n of 16 sums, element `at` of out. */
 KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
                                                  const requantise_vectors *v, int64_t at, int64_t n,
@@ -142,7 +137,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_read
         for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
       else
         read_row(k, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
-      for (int w = 0; w < words; w++) sum = add_dots(sum, seen[r][w], taps[r][w]);
+      for (int w = 0; w < words; w++) sum = add_dots_avx512(sum, seen[r][w], taps[r][w]);
     }
     if (is_plain)
       _mm_mask_storeu_epi8(codes, some, plain_codes(v, saturates, _mm512_cvtepi32_ps(sum)));

@@ -49,6 +49,17 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uin
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
+/* Adds to each element of sum the products of four bytes of x and four signed bytes of word. Around
+ * the intrinsic gcc copies sums to and fro; test/emulated has no such instruction. */
+TARGET_AVX512_VNNI KERNEL_INLINE __m512i add_dots_avx512(__m512i sum, __m512i x, __m512i word) {
+#ifdef KERNEL_EMULATED
+  return _mm512_dpbusd_epi32(sum, x, word);
+#else
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(word));
+  return sum;
+#endif
+}
+
 /* 16 vectors of 16 elements of 32 bits: rows become columns. */
 TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
   __m512 t[16], u[16];

@@ -6,7 +6,7 @@
 #include "backend/cpu/cut.h"
 #include "backend/cpu/elementwise.h"
 #include "backend/cpu/kernels/conv/conv.h"
-#include "backend/cpu/kernels/conv/conv_amx_transposed.h"
+#include "backend/cpu/kernels/conv/conv_amx.h"
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 #include "backend/cpu/kernels/conv/conv_direct.h"
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
@@ -153,7 +153,7 @@ static double cost_of_direct(const void *conv, const kernel_variant *variant) {
 static bool takes_transposed(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   (void)variant;
-  return p->may_round && p->may_pack && conv_is_spread(&p->args);
+  return p->may_round && p->may_pack && conv_amx_takes_transposed(&p->args);
 }
 
 /* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */

@@ -8,7 +8,7 @@
 
 #include "backend/conv_ways.h"
 #include "backend/cpu/kernels/conv/conv.h"
-#include "backend/cpu/kernels/conv/conv_amx_transposed.h"
+#include "backend/cpu/kernels/conv/conv_amx.h"
 #include "backend/cpu/kernels/conv/conv_direct.h"
 #include "backend/cpu/kernels/conv/pointwise.h"
 #include "backend/cpu/kernels/support/features.h"
@@ -327,7 +327,7 @@ static void check_spread(int64_t images, int64_t groups, int64_t channels, int64
                      (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
                      (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
   p.transposed = p.rounds = true;
-  assert_true(conv_is_spread(&p));
+  assert_true(conv_amx_takes_transposed(&p));
   float *x = draw_numbers(&p);
   for (int i = 0; i < 2; i++, p.bias = NULL) {
     run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
@@ -355,7 +355,7 @@ static void test_spread(void **state) {
   check_spread(3, 1, 13, 1, 5, 10, 3);
   conv_args p = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
   p.transposed = p.rounds = true;
-  assert_false(conv_is_spread(&p)); /* whose outputs see several inputs */
+  assert_false(conv_amx_takes_transposed(&p)); /* whose outputs see several inputs */
 }
 
 /* ---------------------------------------------------------------- other weights */

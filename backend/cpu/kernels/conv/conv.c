@@ -555,7 +555,7 @@ static size_t pack_bytes(const conv_args *p) {
   code_panels of;
   if (is_encoded(&p->encoding))
     return panels_of(p, &of) ? codes_panels_bytes(&of, conv_weight_rows(p)) : 0;
-  if (conv_is_tiled(p)) return conv_tiles_bytes(p);
+  if (conv_is_tiled(p)) return conv_amx_packed_bytes(p);
   size_t bytes = 0;
   for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
   return bytes;
@@ -574,7 +574,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
     return true;
   }
   if (to && conv_is_tiled(p)) {
-    conv_tiles_pack(ctx, p, to);
+    conv_amx_pack(ctx, p, to);
     return true;
   }
   for (int64_t i = 0; to && i < set_count(p); to += set_bytes(p, i++)) {

@@ -16,7 +16,7 @@ bool conv_tiles_fit(int64_t channels, const conv_dim dims[]) {
           dims[2].dilation == 1);
 }
 
-size_t conv_tiles_bytes(const conv_args *p) {
+size_t conv_amx_packed_bytes(const conv_args *p) {
   return (size_t)(p->groups * conv_tiled_strips(p) * conv_strip_words(p)) * sizeof(uint32_t);
 }
 
@@ -58,6 +58,30 @@ static void pack_output(const conv_args *p, int64_t row, uint32_t *to) {
     pack_row(p, row, c, step, to);
 }
 
+/* A strip of outputs, one row of tiles for each. */
+static void pack_strip(const conv_args *p, int64_t group, int64_t strip, uint32_t *to) {
+  const int64_t first = strip * AMX_OUTPUTS;
+  for (int64_t o = 0; o < least(AMX_OUTPUTS, p->outputs - first); o++)
+    pack_output(p, group * p->outputs + first + o, to + o * AMX_WORDS);
+}
+
+/* A strip of a transposed convolution: rows 2 o and 2 o + 1 are the two columns of an output. */
+static void pack_transposed(const conv_args *p, int64_t group, int64_t strip, uint32_t *to) {
+  const conv_weight all = {p->weight, p->weight_type, p->encoding, conv_weight_row(p)};
+  const conv_column_pairs s = conv_find_column_pairs(p, strip);
+  float x[2][AMX_OUTPUTS] = {{0}}; /* of two channels */
+  uint32_t words[AMX_OUTPUTS];
+  for (int64_t c = 0; c < p->channels; c++) {
+    for (int64_t o = 0; o < s.outputs; o++)
+      conv_weight_load(&all, group * p->channels + c, (s.first + o) * kernel_size(p) + 2 * s.y, 2,
+                       x[c % 2] + 2 * o);
+    if (c % 2 == 0 && c + 1 < p->channels) continue;
+    pairs_join(x[0], c % 2 ? x[1] : NULL, AMX_OUTPUTS, words);
+    uint32_t *step = to + c / 2 / AMX_WORDS * 2 * AMX_TILE_WORDS + c / 2 % AMX_WORDS;
+    for (int64_t row = 0; row < AMX_OUTPUTS; row++) step[row * AMX_WORDS] = words[row];
+  }
+}
+
 typedef struct packing {
   const conv_args *p;
   uint32_t *to;
@@ -68,15 +92,14 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const conv_args *p = k->p;
   const int64_t strips = conv_tiled_strips(p), words = conv_strip_words(p);
   for (int64_t i = begin; i < end; i++) {
-    const int64_t group = i / strips, first = i % strips * AMX_OUTPUTS;
     uint32_t *to = k->to + i * words;
-    if (first + AMX_OUTPUTS > p->outputs) memset(to, 0, (size_t)words * sizeof *to);
-    for (int64_t o = 0; o < least(AMX_OUTPUTS, p->outputs - first); o++)
-      pack_output(p, group * p->outputs + first + o, to + o * AMX_WORDS);
+    if (p->transposed || (i % strips + 1) * AMX_OUTPUTS > p->outputs)
+      memset(to, 0, (size_t)words * sizeof *to);
+    (p->transposed ? pack_transposed : pack_strip)(p, i / strips, i % strips, to);
   }
 }
 
-void conv_tiles_pack(const kernel_context *ctx, const conv_args *p, char *to) {
+void conv_amx_pack(const kernel_context *ctx, const conv_args *p, char *to) {
   packing k = {p, (uint32_t *)(void *)to};
   ctx->parallel_for(ctx->pool, p->groups * conv_tiled_strips(p), PACK_GRAIN, pack_strips, &k);
 }

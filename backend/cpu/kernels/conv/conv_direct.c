@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/conv/conv_amx_planes.h"
-#include "backend/cpu/kernels/conv/conv_amx_rows.h"
-#include "backend/cpu/kernels/conv/conv_amx_transposed.h"
+#include "backend/cpu/kernels/conv/conv_amx.h"
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 #include "backend/cpu/kernels/conv/conv_weight.h"
 #include "backend/cpu/kernels/conv/conv_words.h"
@@ -365,26 +363,8 @@ static size_t slot_bytes(const kernel_context *ctx, const direct *t) {
   return slots_bytes(ctx, task_count(t), work_of(t), task_bytes(t));
 }
 
-/* How convolutions are made by AMX. */
-typedef struct tiled_way {
-  size_t (*packed_bytes)(const conv_args *p);
-  void (*pack)(const kernel_context *ctx, const conv_args *p, char *to);
-  size_t (*scratch)(const kernel_context *ctx, const conv_args *p);
-  void (*run)(const kernel_context *ctx, const conv_args *p, char *memory);
-} tiled_way;
-
-static const tiled_way *tiles_of(const conv_args *p) {
-  static const tiled_way spread = {spread_tiles_packed_bytes, spread_tiles_pack,
-                                   spread_tiles_scratch, spread_tiles_run},
-                         rows = {conv_tiles_bytes, conv_tiles_pack, row_tiles_scratch,
-                                 row_tiles_run},
-                         blocks = {conv_tiles_bytes, conv_tiles_pack, direct_tiles_scratch,
-                                   direct_tiles_run};
-  return p->transposed ? &spread : conv_is_by_rows(p) ? &rows : &blocks;
-}
-
 static size_t direct_scratch(const kernel_context *ctx, const void *args) {
-  if (conv_is_tiled(args)) return tiles_of(args)->scratch(ctx, args);
+  if (conv_is_tiled(args)) return conv_amx_scratch(ctx, args);
   const direct t = plan(ctx, args);
   return is_empty(&t) ? 0 : offset_bytes(&t) + copy_bytes(&t) + slot_bytes(ctx, &t);
 }
@@ -395,7 +375,7 @@ static bool run_direct(const kernel_context *ctx, const void *args) {
   if (bytes == 0) return true;
   if (!memory) return false;
   if (conv_is_tiled(args)) {
-    tiles_of(args)->run(ctx, args, memory);
+    conv_amx_run(ctx, args, memory);
     return true;
   }
   direct t = plan(ctx, args);
@@ -504,8 +484,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const packing k = packing_of(args);
   (void)ctx;
-  return kernel_scratch_size(conv_is_tiled(args) ? tiles_of(args)->packed_bytes(args)
-                                                 : packed_bytes(&k));
+  return kernel_scratch_size(conv_is_tiled(args) ? conv_amx_packed_bytes(args) : packed_bytes(&k));
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
@@ -513,7 +492,7 @@ static bool pack(const kernel_context *ctx, const void *args) {
   char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
   if (!to) return false;
   if (conv_is_tiled(args)) {
-    tiles_of(args)->pack(ctx, args, to);
+    conv_amx_pack(ctx, args, to);
     return true;
   }
   k.to = (float *)(void *)to;

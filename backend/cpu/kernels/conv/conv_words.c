@@ -1,8 +1,6 @@
 /* Two rows of an image as one of words. */
 #include "backend/cpu/kernels/conv/conv_words.h"
 
-#include <string.h>
-
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
@@ -97,27 +95,10 @@ TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *p, int64_t colum
   join_planes(p, 2, column);
 }
 
-static bool join_vectors(const conv_planes *p) {
-  if (!cpu_has_avx512_bf16()) return false;
+void conv_join_planes(const conv_planes *p) {
   for (int64_t column = 0; column < p->width; column += MOST_VECTORS * LANES)
     (p->step == 1 ? join_planes_1 : join_planes_2)(p, column);
-  return true;
 }
 #else
-static bool join_vectors(const conv_planes *p) {
-  (void)p;
-  return false;
-}
+void conv_join_planes(const conv_planes *p) { (void)p; }
 #endif
-
-void conv_join_planes(const conv_planes *p) {
-  if (join_vectors(p)) return;
-  for (int64_t w = 0; w < p->words; w++) {
-    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
-    uint32_t *to = p->to + w * p->plane;
-    memset(to, 0, (size_t)p->width * sizeof *to);
-    if (even)
-      join_narrow(p->x + 2 * w * p->channel, odd ? p->x + (2 * w + 1) * p->channel : NULL, p->step,
-                  p->n, to + p->left);
-  }
-}

@@ -8,7 +8,7 @@ void conv_join_row(bool is_narrow, const void *even, const void *odd, int64_t st
                    uint32_t *to);
 
 /* The same row of neighbouring pairs of channels of BF16: of each pair `left` zeros, n words, and
- * zeros up to `width`. */
+ * zeros up to `width`. Only where cpu_has_amx(). */
 typedef struct conv_planes {
   const uint16_t *x; /* (channels, ...): the first element of the first one; NULL: all zeros */
   int64_t channels, channel; /* elements from one to the next; those behind the last are zeros */

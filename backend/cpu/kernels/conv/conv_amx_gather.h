@@ -1,0 +1,67 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_CONV_AMX_GATHER_H
+#define BACKEND_CPU_KERNELS_CONV_CONV_AMX_GATHER_H
+/* The plan of a convolution by AMX, and the three ways to gather the words of x that tasks multiply
+ * with the weight. A word is two BF16 (pairs.h): of two neighbouring channels, or of two neighbours
+ * of a row where there are few channels. The outputs of a group are a product of the weight
+ * (strips of AMX_OUTPUTS rows, words) and of x (words, columns): a column is one output position.
+ */
+#include "backend/cpu/kernels/conv/conv_amx_weight.h"
+
+/* The outputs of a task: some rows and columns of a slice of a strip. Several rows have all
+ * columns. */
+typedef struct conv_amx_patch {
+  int64_t image, group, strip;
+  int64_t outputs; /* of the strip, at most AMX_OUTPUTS */
+  int64_t z, row, rows, column, columns;
+} conv_amx_patch;
+
+typedef struct conv_amx conv_amx;
+struct conv_amx {
+  const conv_args *p;
+  int64_t products; /* groups; transposed: groups of all images */
+  int64_t strips;   /* per group */
+  int64_t words;    /* per column, a multiple of AMX_WORDS */
+  int64_t depth;    /* multiplications per output */
+
+  /* Copies rows [begin, end) of an image before its tasks run. NULL if tasks gather from x. */
+  void (*copy_rows)(void *plan, int64_t begin, int64_t end);
+  int64_t copied_rows, row_words; /* rows to copy; words of each */
+  int64_t copied_words;           /* of all groups */
+  int64_t image;                  /* the image that is copied */
+  uint32_t *copied;               /* planes: (groups, phases, words, seen),
+                                     rows: (groups, channels, seen) */
+  int64_t phases[CONV_DIMS];      /* planes: phases of the stride that taps meet */
+  int64_t seen[CONV_DIMS];        /* words of a copied plane along each dimension */
+  int64_t plane;                  /* words from a copied plane to the next */
+
+  /* A task is one part of the strips at one place. A place is a patch of at most most_columns
+   * columns, or what find_place finds. */
+  int64_t places, strip_parts;
+  bool
+      strips_first; /* consecutive tasks share a place; otherwise they share a part of the strips */
+  void (*find_place)(const conv_amx *t, int64_t place, conv_amx_patch *k);
+  int64_t most_columns;
+  int64_t row_step; /* columns from a row of outputs to the next */
+  int64_t rows, columns, row_patches, column_patches;
+
+  /* Returns the first word of a task's first column, after packing words to `panel` (panel_words)
+   * if the way needs that. Word w of a column for tap t is w * step + offsets[t] words after it. */
+  const uint32_t *(*gather)(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel);
+  int64_t panel_words;
+  int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
+  int64_t offsets[CONV_MOST_TAPS];
+  int64_t blocks_at_once; /* blocks of AMX_WORDS words that a pass over the columns adds */
+  bool asks;              /* prefetches weights during the first columns of a pass */
+
+  /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
+   * from `column` of the task on. Otherwise all columns are stored with bias, tail and steps. */
+  int64_t sum_step;
+  void (*store)(const conv_amx *t, const conv_amx_patch *k, int64_t column, const float *sums);
+};
+
+/* Each of these fills in a plan whose p, products and strips are set. */
+void conv_amx_plan_planes(conv_amx *t);
+void conv_amx_plan_rows(conv_amx *t);
+void conv_amx_plan_transposed(conv_amx *t);
+
+#endif

@@ -12,8 +12,7 @@ static row_norm row_args(cpu_recorder *r, const norm_form *f) {
                     .out = cpu_operand(r, f->out),
                     .n_rows = f->rows,
                     .row = f->row,
-                    .eps = f->eps,
-                    .out_is_narrow = f->out->t.is_narrow};
+                    .eps = f->eps};
 }
 
 clave_status cpu_layer_norm(cpu_recorder *r, const node *n) {
@@ -42,13 +41,12 @@ static channel_norm channel_args(cpu_recorder *r, const norm_form *f) {
                         .plane = f->plane,
                         .groups = f->groups,
                         .eps = f->eps,
-                        .x_is_narrow = f->x->t.is_narrow,
-                        .out_is_narrow = f->out->t.is_narrow};
+                        .type = tensor_own_type(&f->x->t)};
 }
 
 static channel_norm group_args(cpu_recorder *r, const node *n, const norm_form *f) {
   channel_norm args = channel_args(r, f);
-  if (tensor_own_type(&f->x->t) == DTYPE_F32) take_steps(r, n, SHORT_INPUTS, &args.steps);
+  if (args.type == DTYPE_F32) take_steps(r, n, SHORT_INPUTS, &args.steps);
   return args;
 }
 

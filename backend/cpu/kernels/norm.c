@@ -63,25 +63,24 @@ static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fil
 }
 
 static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
-static bool is_float(const ktensor *t, bool narrow) { return is_narrow(narrow) || is_f32(t); }
 
 static void scale_floats(const row_norm *p, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
-  const bool narrow = is_narrow(p->out_is_narrow);
+  const bool rounds = is_bf16(p->out.type);
   float ones[ROW_BLOCK], zeros[ROW_BLOCK], room[ROW_BLOCK];
   for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
     const int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK, i = r * p->row + at;
     rows.scale(n, (const float *)p->x.data + i, mean, inverse,
                find_part(&p->weight, at, n, 1, ones), find_part(&p->bias, at, n, 0, zeros),
-               narrow ? room : (float *)p->out.data + i);
-    if (narrow) narrow_row(room, n, (uint16_t *)p->out.data + i);
+               rounds ? room : (float *)p->out.data + i);
+    if (rounds) narrow_row(room, n, (uint16_t *)p->out.data + i);
   }
 }
 
 static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
   if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) &&
-      is_float(&p->out, p->out_is_narrow)) {
+      (is_f32(&p->out) || is_bf16(p->out.type))) {
     scale_floats(p, r, mean, inverse);
     return;
   }
@@ -144,13 +143,13 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 /* Elements [at, at + n) of F32: x * scale + shift, and what follows. */
 static void scale_block(const channel_norm *p, int64_t at, int64_t n, double scale, double shift) {
   float room[ROW_BLOCK];
-  const bool narrow = is_narrow(p->out_is_narrow);
-  float *to = narrow ? room : (float *)p->out.data + at;
-  if (is_narrow(p->x_is_narrow))
+  const bool rounds = is_bf16(p->out.type);
+  float *to = rounds ? room : (float *)p->out.data + at;
+  if (is_bf16(p->x.type))
     narrow_shift((const uint16_t *)p->x.data + at, n, (float)scale, (float)shift, to);
   else
     norm_rows_here().shift(n, (const float *)p->x.data + at, scale, shift, to);
-  if (!narrow) {
+  if (!rounds) {
     steps_in_place(&p->steps, to, at, n, 1, 0);
     return;
   }
@@ -168,10 +167,9 @@ static void scale_any(const channel_norm *p, int64_t at, int64_t n, double scale
 
 /* Plane `k` (of batch * channels). */
 static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
-  const bool floats = is_float(&p->x, p->x_is_narrow) && is_float(&p->out, p->out_is_narrow);
   for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
     const int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
-    if (floats)
+    if (p->type == DTYPE_F32)
       scale_block(p, k * p->plane + at, n, scale, shift);
     else
       scale_any(p, k * p->plane + at, n, scale, shift);
@@ -203,7 +201,7 @@ static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
   for (int64_t g = begin; g < end; g++) {
     double mean, inverse;
     const int64_t at = g * per_group * p->plane, n = per_group * p->plane;
-    if (is_narrow(p->x_is_narrow))
+    if (p->type == DTYPE_F32 && is_bf16(p->x.type))
       measure_narrow(p, at, n, &mean, &inverse);
     else
       measure(&p->x, at, n, p->eps, &mean, &inverse);

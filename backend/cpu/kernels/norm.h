@@ -5,12 +5,12 @@
  * which are infinite where a square of one is. */
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
-/* x, out: (n_rows, row); weight, bias: (row), may be absent. */
+/* x, out: (n_rows, row); weight, bias: (row), may be absent. Where all others are F32, out may be
+ * kept as BF16 (narrow.h). */
 typedef struct row_norm {
   ktensor x, weight, bias, out;
   int64_t n_rows, row;
   double eps;
-  bool out_is_narrow; /* narrow.h: of F32, as are weight and bias */
 } row_norm;
 KERNEL(layer_norm, row_norm); /* (x - mean) / sqrt(var + eps) * weight + bias */
 KERNEL(rms_norm, row_norm);   /* x / sqrt(mean(x^2) + eps) * weight */
@@ -21,8 +21,8 @@ typedef struct channel_norm {
   ktensor x, weight, bias, mean, var, out;
   int64_t batch, channels, plane, groups;
   double eps;
-  bool x_is_narrow, out_is_narrow; /* narrow.h */
-  short_elementwise_args steps;    /* what follows, of results in F32 */
+  dtype type; /* of x and out in the program; F32 may be kept as BF16 (narrow.h) */
+  short_elementwise_args steps; /* what follows, of results in F32 */
 } channel_norm;
 KERNEL(group_norm, channel_norm); /* statistics per group of channels */
 KERNEL(batch_norm, channel_norm); /* statistics given by mean and var */

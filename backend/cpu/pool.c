@@ -14,8 +14,8 @@ static clave_status record_pool(cpu_recorder *r, const pool_form *f, bool adapti
                  .out = cpu_operand(r, f->out).data,
                  .indices = cpu_operand(r, f->indices).data,
                  .type = tensor_own_type(&f->x->t),
-                 .x_is_narrow = f->x->t.is_narrow,
-                 .out_is_narrow = f->out->t.is_narrow,
+                 .x_type = f->x->t.type,
+                 .out_type = f->out->t.type,
                  .planes = f->planes,
                  .count_include_pad = f->count_include_pad,
                  .divisor = f->divisor};

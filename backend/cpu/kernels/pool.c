@@ -298,11 +298,14 @@ static void empty_cells(const pool_args *p, dtype t, bool is_row_empty, int64_t 
   }
 }
 
+static bool reads_bf16(const pool_args *p) { return p->type == DTYPE_F32 && is_bf16(p->x_type); }
+static bool rounds(const pool_args *p) { return p->type == DTYPE_F32 && is_bf16(p->out_type); }
+
 /* n cells from element `at` of out on. */
 static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
                         const cell_row *values) {
-  void *to = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : p->type, at);
-  if (is_narrow(p->out_is_narrow))
+  void *to = element_at(p->out, p->out_type, at);
+  if (rounds(p))
     narrow_row((const float *)(const void *)values, n, to);
   else if (t == p->type)
     memcpy(to, values, (size_t)n * dtype_size(t));
@@ -313,10 +316,9 @@ static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
 /* The same of what narrow_larger made. */
 static void store_ordered(const pool_args *p, int64_t at, int64_t n, const int16_t *order) {
   uint16_t narrow[ROW_BLOCK];
-  const bool rounds = is_narrow(p->out_is_narrow);
-  uint16_t *to = rounds ? (uint16_t *)p->out + at : narrow;
+  uint16_t *to = rounds(p) ? (uint16_t *)p->out + at : narrow;
   narrow_ordered(order, n, to);
-  if (!rounds) widen_row(narrow, n, (float *)p->out + at);
+  if (!rounds(p)) widen_row(narrow, n, (float *)p->out + at);
 }
 
 /* plane: of BF16; its rows are joined first. */
@@ -357,7 +359,7 @@ static void max_plane(const pool_args *p, int64_t task, char *scratch) {
   const dtype t = max_type(p->type);
   int64_t size = volume(p->in);
   const int64_t rows = p->size[0] * p->size[1];
-  if (is_narrow(p->x_is_narrow)) {
+  if (reads_bf16(p)) {
     for (int64_t row = 0; row < rows; row++)
       max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row,
                      (int16_t *)(void *)scratch);

@@ -7,11 +7,11 @@ enum { POOL_DIMS = 3 };
 
 typedef struct pool_args {
   bool average, adaptive;
-  const void *x;                   /* (planes, in...) */
-  void *out;                       /* (planes, size...) */
-  int64_t *indices;                /* the same shape, may be absent: of each maximum in its plane */
-  dtype type;                      /* of x and out */
-  bool x_is_narrow, out_is_narrow; /* of maxima alone: kept as BF16 (narrow.h), `type` being F32 */
+  const void *x;          /* (planes, in...) */
+  void *out;              /* (planes, size...) */
+  int64_t *indices;       /* the same shape, may be absent: of each maximum in its plane */
+  dtype type;             /* of x and out in the program */
+  dtype x_type, out_type; /* as stored: of maxima alone F32 may be kept as BF16 (narrow.h) */
   int64_t planes, in[POOL_DIMS], size[POOL_DIMS];
   /* Unless adaptive: */
   int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], dilation[POOL_DIMS];

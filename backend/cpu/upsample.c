@@ -11,7 +11,7 @@ clave_status cpu_upsample(cpu_recorder *r, const node *n) {
   describe_upsample(n, &f);
   upsample_args p = {.x = cpu_operand(r, f.x).data,
                      .out = cpu_operand(r, f.out).data,
-                     .type = f.x->t.type,
+                     .x_type = f.x->t.type,
                      .out_type = f.out->t.type,
                      .planes = f.planes,
                      .precision = f.precision};

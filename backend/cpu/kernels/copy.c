@@ -185,7 +185,7 @@ static bool copy(const kernel_context *ctx, const void *args) {
             out->strides);
   int64_t n = product_of(t.dims, t.rank);
   if (n == 0) return true;
-  if (is_narrow(x->type != out->type)) {
+  if (is_bf16(x->type) != is_bf16(out->type)) {
     convert_task both = {t, x->type, out->type};
     ctx->parallel_for(ctx->pool, n, GRAIN, convert_range, &both);
     return true;

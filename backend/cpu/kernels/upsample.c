@@ -65,7 +65,7 @@ static void blend_row(const resize *r, const void *x, int64_t i, int64_t j, void
   for (int64_t k = 0; k < n; k++) {
     if (p->precision > 0)
       ((int64_t *)row)[k] = to_byte(blend_i64(r, x, i, j, k), p->precision);
-    else if (p->type == DTYPE_F64)
+    else if (p->x_type == DTYPE_F64)
       ((double *)row)[k] = blend_f64(r, x, i, j, k);
     else
       ((float *)row)[k] = blend_f32(r, x, i, j, k);
@@ -75,10 +75,10 @@ static void blend_row(const resize *r, const void *x, int64_t i, int64_t j, void
 static void blend_plane(const void *user, int64_t task, char *scratch) {
   const resize *r = user;
   const upsample_args *p = r->p;
-  compute_class c = compute_class_of(p->type);
+  compute_class c = compute_class_of(p->x_type);
   int64_t rows = p->axes[1].out, n = p->axes[2].out;
   char *row = scratch + in_size(p) * (int64_t)sizeof(double);
-  load_row(c, p->type, element_at(p->x, p->type, task * in_size(p)), 1, in_size(p), scratch);
+  load_row(c, p->x_type, element_at(p->x, p->x_type, task * in_size(p)), 1, in_size(p), scratch);
   for (int64_t i = 0; i < p->axes[0].out * rows; i++) {
     blend_row(r, scratch, i / rows, i % rows, row);
     store_row(c, p->out_type, element_at(p->out, p->out_type, task * out_size(p) + i * n), 1, n,
@@ -137,14 +137,14 @@ static void copy_plane(const void *user, int64_t task, char *scratch) {
   int64_t last = -1;
   for (int64_t i = 0; i < rows; i++) {
     const int64_t row = row_under(r, i);
-    const void *x = element_at(p->x, p->type, task * in_size(p) + row * in);
+    const void *x = element_at(p->x, p->x_type, task * in_size(p) + row * in);
     char *to = element_at(p->out, p->out_type, task * out_size(p) + i * n);
     if (row == last) {
       memcpy(to, to - bytes, bytes);
       continue;
     }
     last = row;
-    if (is_narrow(p->type != p->out_type)) {
+    if (is_bf16(p->x_type) != is_bf16(p->out_type)) {
       if (p->out_type == DTYPE_BF16)
         narrow_row(x, in, (uint16_t *)(void *)scratch);
       else

@@ -8,9 +8,9 @@
 enum { UPSAMPLE_DIMS = 3 };
 
 typedef struct upsample_args {
-  const void *x;        /* (planes, in...) */
-  void *out;            /* (planes, out...) */
-  dtype type, out_type; /* the same, but for F32 that is kept as BF16 (narrow.h) */
+  const void *x;          /* (planes, in...) */
+  void *out;              /* (planes, out...) */
+  dtype x_type, out_type; /* the same, except where F32 is kept as BF16 (narrow.h) */
   int64_t planes;
   resample_axis axes[UPSAMPLE_DIMS]; /* missing ones: of size 1 */
   int precision; /* > 0: weights are integers, sums are divided by 2^precision, rounded and clamped

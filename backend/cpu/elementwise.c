@@ -49,7 +49,7 @@ elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *
   elementwise_args e = {.head = {.n_inputs = f->n_inputs,
                                  .n = f->n,
                                  .out = cpu_operand(r, f->out).data,
-                                 .out_is_narrow = f->out->t.is_narrow}};
+                                 .out_type = f->out->t.type}};
   for (int k = 0; k < f->n_inputs; k++) {
     tensor t = f->shapes[1 + k];
     tensors_collapse(&t, 1);

@@ -12,7 +12,8 @@ enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a 
 typedef struct row_numbers {
   const ktensor *x, *numbers; /* x lies as out does; of numbers there is one for each row */
   void *out;
-  bool multiplies, out_is_narrow;
+  bool multiplies;
+  dtype out_type; /* F32 or BF16, as x */
 } row_numbers;
 
 KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
@@ -42,26 +43,26 @@ static combine_row combine_row_for(void) {
   return combine_portable;
 }
 
-/* Elements [at, at + n) of a row, of which x or out may be narrow. */
+/* Elements [at, at + n) of a row, of which x or out may be BF16. */
 static void combine_some(const row_numbers *t, combine_row run, int64_t at, int64_t n,
                          float number) {
-  const bool narrow = t->x->type == DTYPE_BF16;
+  const bool widens = t->x->type == DTYPE_BF16, rounds = is_bf16(t->out_type);
   float wide[ROW_BLOCK], made[ROW_BLOCK];
-  if (!narrow && !is_narrow(t->out_is_narrow)) {
+  if (!widens && !rounds) {
     run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
     return;
   }
-  if (narrow && is_narrow(t->out_is_narrow)) {
+  if (widens && rounds) {
     narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
                    (uint16_t *)t->out + at);
     return;
   }
   for (int64_t some; n > 0; at += some, n -= some) {
     some = n < ROW_BLOCK ? n : ROW_BLOCK;
-    if (narrow) widen_row((const uint16_t *)t->x->data + at, some, wide);
-    run(t->multiplies, some, narrow ? wide : (const float *)t->x->data + at, number,
-        is_narrow(t->out_is_narrow) ? made : (float *)t->out + at);
-    if (is_narrow(t->out_is_narrow)) narrow_row(made, some, (uint16_t *)t->out + at);
+    if (widens) widen_row((const uint16_t *)t->x->data + at, some, wide);
+    run(t->multiplies, some, widens ? wide : (const float *)t->x->data + at, number,
+        rounds ? made : (float *)t->out + at);
+    if (rounds) narrow_row(made, some, (uint16_t *)t->out + at);
   }
 }
 
@@ -92,8 +93,7 @@ static bool find_rows(const elementwise_head *head, const ktensor *inputs, const
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
-  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL,
-                     is_narrow(head->out_is_narrow)};
+  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL, head->out_type};
   return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
          numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
          (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);

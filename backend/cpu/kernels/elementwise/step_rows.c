@@ -338,17 +338,24 @@ static bool is_float_already(const step_list *e, const kstep *s) {
   return s->operands[0].source == KSTEP_INPUT && e->floats >> s->operands[0].index & 1;
 }
 
+/* True if the result is F32 that is kept as BF16. */
+static bool keeps_bf16(const step_list *e) {
+  const elementwise_head *h = e->head;
+  return is_bf16(h->out_type) && e->steps[h->n_steps - 1].type == DTYPE_F32;
+}
+
 /* Steps over elements [at, at + n), n <= block. */
 static void run_block(const step_list *e, kernel_fault *fault, char *slots, int64_t at, int64_t n) {
   const elementwise_head *h = e->head;
   const size_t slot = slot_bytes(e->block);
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
+  const bool rounds = keeps_bf16(e);
   for (int k = 0; k < h->n_inputs; k++)
     inputs[k] = fetch(&e->inputs[k], input_class(e, k), at, n, slots + (size_t)k * slot);
   for (int s = 0; s < h->n_steps; s++) {
     const kstep *step = &e->steps[s];
-    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !is_narrow(h->out_is_narrow);
+    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !rounds;
     results[s] =
         in_place ? element_at(h->out, step->type, at) : slots + (size_t)(h->n_inputs + s) * slot;
     const void *x[STEP_ARITY];
@@ -368,7 +375,7 @@ static void run_block(const step_list *e, kernel_fault *fault, char *slots, int6
       run_step(fault, step, n, x, results[s]);
   }
   dtype type = e->steps[h->n_steps - 1].type;
-  if (is_narrow(h->out_is_narrow))
+  if (rounds)
     narrow_row(results[h->n_steps - 1], n, (uint16_t *)h->out + at);
   else if (!is_native(type))
     store_row(compute_class_of(type), type, element_at(h->out, type, at), 1, n,
@@ -409,7 +416,7 @@ static void run_list(const short_elementwise_args *p, float *values, int64_t at,
   ktensor inputs[SHORT_INPUTS];
   memcpy(inputs, p->inputs, sizeof inputs);
   head.out = first;
-  head.out_is_narrow = false; /* which are rounded later */
+  head.out_type = DTYPE_F32; /* which is rounded later */
   inputs[0] =
       (ktensor){.data = first, .type = DTYPE_F32, .rank = 1, .dims = {INT64_MAX}, .strides = {1}};
   const step_list e = step_list_of(&head, inputs, p->steps, BLOCK);

@@ -39,12 +39,12 @@ typedef struct kstep {
   kstep_constant constants[STEP_ARITY]; /* of the operands that are constants */
 } kstep;
 
-/* out: (n), contiguous, of the last step's type. */
+/* out: (n), contiguous, of the last step's type, or of F32 that is kept as BF16 (narrow.h). */
 typedef struct elementwise_head {
   int n_inputs, n_steps, n_constants;
   int64_t n;
   void *out;
-  bool out_is_narrow; /* kept as BF16 (narrow.h), the last step's type being F32 */
+  dtype out_type; /* as stored */
 } elementwise_head;
 
 /* An input has out's elements in row-major order, however its dims are merged. */

@@ -53,6 +53,8 @@ static matmul_args arguments(cpu_recorder *r, const matmul_form *f) {
                        .bias = cpu_operand(r, f->bias).data,
                        .out = cpu_operand(r, f->out).data,
                        .type = tensor_own_type(&f->out->t),
+                       .a_type = f->a->t.type,
+                       .out_type = f->out->t.type,
                        .b_type = f->b->t.type,
                        .encoding = f->b->t.encoding,
                        .m = f->m,
@@ -70,8 +72,6 @@ static matmul_args arguments(cpu_recorder *r, const matmul_form *f) {
                        .bias_batch = cpu_layout(&f->batch_bias),
                        .alpha = f->alpha,
                        .beta = f->bias ? f->beta : 0,
-                       .a_is_narrow = f->a->t.is_narrow,
-                       .out_is_narrow = f->out->t.is_narrow,
                        .tail = conv_tail_none};
 }
 

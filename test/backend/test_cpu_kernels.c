@@ -249,6 +249,8 @@ static matmul_args product_args(const ktensor *a, const ktensor *b, const ktenso
                        .b = b->data,
                        .out = out->data,
                        .type = out->type,
+                       .a_type = a->type,
+                       .out_type = out->type,
                        .b_type = b->type,
                        .m = out->dims[0],
                        .n = out->dims[1],

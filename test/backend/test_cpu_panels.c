@@ -79,6 +79,8 @@ static void fill_operands(dtype t) {
 static matmul_args args_of(dtype t, int64_t m, int64_t n, int64_t k) {
   return (matmul_args){.a = of_type[t].a,
                        .type = t,
+                       .a_type = t,
+                       .out_type = t,
                        .b_type = t,
                        .m = m,
                        .n = n,

@@ -62,10 +62,10 @@ static size_t slab_bytes(const gemm_tiling *p) {
 static size_t block_bytes(const gemm_tiling *p) {
   return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->kernel.nr) * p->size;
 }
-static bool is_narrow(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
+static bool has_16_bits(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
 /* Whether strips of all of a have 16-bit elements, or codes, which are made floats a block of k at
  * a time. */
-static bool widens_a(const kgemm *g) { return g->a_is_packed && (g->strips_a || is_narrow(g)); }
+static bool widens_a(const kgemm *g) { return g->a_is_packed && (g->strips_a || has_16_bits(g)); }
 static size_t strips_bytes(const gemm_tiling *p) {
   return widens_a(p->g) ? (size_t)(p->block_m * p->block_k) * p->size : 0;
 }
@@ -481,7 +481,7 @@ size_t gemm_packed_bytes(const kgemm *g) {
 }
 
 /* A strip of 16-bit elements, as many k at a time as a row buffer holds. */
-static void pack_narrow(const gemm_tiling *p, int64_t batch, int64_t strip, char *to) {
+static void pack_16_bits(const gemm_tiling *p, int64_t batch, int64_t strip, char *to) {
   const kgemm *g = p->g;
   int64_t height = p->height, deep = ROW_BLOCK / height;
   row_block some;
@@ -496,8 +496,8 @@ static void pack_all(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *p = ctx;
   for (int64_t i = begin; i < end; i++) {
     int64_t batch = i / count_strips(p), strip = i % count_strips(p);
-    if (is_narrow(p->g))
-      pack_narrow(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
+    if (has_16_bits(p->g))
+      pack_16_bits(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
     else
       pack_strip(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
   }

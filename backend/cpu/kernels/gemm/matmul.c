@@ -26,13 +26,16 @@ enum {
 };
 
 static bool is_rounded(const matmul_args *p) { return !KERNEL_PLAIN && p->rounds; }
+static bool stores_bf16(const matmul_args *p) {
+  return p->type == DTYPE_F32 && is_bf16(p->out_type);
+}
 
 typedef struct product {
   const matmul_args *p;
   compute_class c;
   codes_product codes; /* of panels of codes */
   float *a_rows;       /* (m, k): a few rows of a as floats */
-  float *sums;         /* (batches, m, n), where out is narrow */
+  float *sums;         /* (batches, m, n), where out is BF16 */
   int64_t batch;
 } product;
 
@@ -101,7 +104,7 @@ static gemm_place place_product(const void *user, int64_t batch) {
   const product *q = user;
   const matmul_args *p = q->p;
   return (gemm_place){
-      .c = (is_narrow(p->out_is_narrow) ? q->sums : (float *)p->out) + batch * p->m * p->n,
+      .c = (stores_bf16(p) ? q->sums : (float *)p->out) + batch * p->m * p->n,
       .c_step = p->n,
       .from = p->bias ? operand_at(p->type, p->bias, &p->bias_batch, batch, 0) : NULL,
       .from_step = p->bias_m};
@@ -114,13 +117,13 @@ static void finish_product(const void *user, int64_t batch, int64_t row, int64_t
   const matmul_args *p = q->p;
   const conv_tail *t = &p->tail;
   const int64_t at = (batch * p->m + row) * p->n + column;
-  const bool narrow = is_narrow(p->out_is_narrow);
-  float *const sums = (narrow ? q->sums : (float *)p->out) + at, *out = sums;
+  const bool rounds = stores_bf16(p);
+  float *const sums = (rounds ? q->sums : (float *)p->out) + at, *out = sums;
   const bool has_tail = t->added || t->low > -INFINITY || t->high < INFINITY;
   for (int64_t i = 0; has_tail && i < rows; i++, out += p->n)
     conv_tail_row(t, -0.0F, at + i * p->n, columns, out, out);
-  if (!narrow) steps_in_place(&p->steps, sums, at, columns, rows, p->n);
-  for (int64_t i = 0; narrow && i < rows; i++) {
+  if (!rounds) steps_in_place(&p->steps, sums, at, columns, rows, p->n);
+  for (int64_t i = 0; rounds && i < rows; i++) {
     narrow_steps(&p->steps, sums + i * p->n, columns);
     narrow_row(sums + i * p->n, columns, (uint16_t *)p->out + at + i * p->n);
   }
@@ -139,9 +142,8 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
 static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t word,
                        int64_t n, int64_t width, void *to) {
   const matmul_args *p = ((const product *)user)->p;
-  const dtype type = is_narrow(p->a_is_narrow) ? DTYPE_BF16 : p->type;
-  const pairs_source a = {type, operand_at(type, p->a, &p->a_batch, batch, 0), p->k, p->a_m,
-                          p->a_k};
+  const pairs_source a = {p->a_type, operand_at(p->a_type, p->a, &p->a_batch, batch, 0), p->k,
+                          p->a_m, p->a_k};
   (pairs_kernel_for(p->m).blocks ? pairs_pack_blocks : pairs_pack)(&a, lane, lanes, word, n, width,
                                                                    to);
 }
@@ -354,7 +356,7 @@ bool matmul_may_narrow(const matmul_args *p) {
 
 /* Sums that are rounded when all of k is added. */
 static size_t sums_bytes(const matmul_args *p) {
-  if (!is_narrow(p->out_is_narrow)) return 0;
+  if (!stores_bf16(p)) return 0;
   return kernel_scratch_size((size_t)(p->batches * p->m * p->n) * sizeof(float));
 }
 

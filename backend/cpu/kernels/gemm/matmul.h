@@ -14,7 +14,9 @@ typedef struct matmul_args {
   const void *a, *b, *bias; /* bias may be absent */
   const void *panels;       /* b by kernel_matmul_pack, where is_packed: b is NULL then */
   void *out;                /* contiguous */
-  dtype type, b_type;
+  dtype type;               /* of a, bias and out in the program */
+  dtype a_type, out_type;   /* as stored: F32 may be kept as BF16 where matmul_may_narrow */
+  dtype b_type;
   bool is_packed;
   bool rounds;       /* where panels are of codes, rows of a to 8 bits (base/rounded.h); else a and
                         b to BF16 (pairs.h), which panels are packed for */
@@ -25,9 +27,8 @@ typedef struct matmul_args {
   double alpha, beta; /* beta is 0 where there is no bias: scratch memory is sized before addresses
                          are known */
   gemm_cut cut;
-  bool a_is_narrow, out_is_narrow; /* narrow.h: where matmul_may_narrow */
-  conv_tail tail;                  /* where matmul_takes_tail: what follows the result, */
-  short_elementwise_args steps;    /* or else some steps over it, where it lies */
+  conv_tail tail;               /* where matmul_takes_tail: what follows the result, */
+  short_elementwise_args steps; /* or else some steps over it, where it lies */
 } matmul_args;
 KERNEL(matmul, matmul_args);
 

@@ -67,6 +67,8 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .bias = cpu_operand(r, f->bias).data,
                  .out = cpu_operand(r, f->out).data,
                  .type = tensor_own_type(&f->x->t),
+                 .x_type = f->x->t.type,
+                 .out_type = f->out->t.type,
                  .x_is_narrow = f->x->t.is_narrow,
                  .out_is_narrow = f->out->t.is_narrow,
                  .weight_type = f->weight->t.type,
@@ -160,7 +162,7 @@ static bool takes_transposed(const void *conv, const kernel_variant *variant) {
 static bool takes_way(const void *conv, const kernel_variant *variant) {
   const conv_problem *p = conv;
   const conv_way way = (conv_way)variant->parameters[0];
-  const bool has_bf16 = p->args.x_is_narrow || p->args.out_is_narrow;
+  const bool has_bf16 = p->args.x_type != p->args.type || p->args.out_type != p->args.type;
   return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&p->args, way);
 }
 
@@ -281,7 +283,7 @@ bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
              is_strips = variant->parameters[0] == CONV_BY_STRIPS;
   if (slot == f.out->slot)
     return cpu_has_own_epilogue(r, n) && a->steps.head.n_inputs <= 1 &&
-           (f.x->t.is_narrow || variant->record != record_way || !is_strips);
+           (a->x_type == DTYPE_BF16 || variant->record != record_way || !is_strips);
   if (tail_reads(n, slot) && !(has_tail && a->tail.added)) return false;
   return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
 }

@@ -64,6 +64,7 @@ static bool find_tail(cpu_recorder *r, const elementwise_form *f, conv_tail *t) 
   if (f->n_steps > limits && !find_limits(f, limits, &found)) return false;
   if (added) {
     found.added = cpu_operand(r, f->inputs[added]).data;
+    found.added_type = f->inputs[added]->t.type;
     found.added_is_narrow = f->inputs[added]->t.is_narrow;
   }
   *t = found;

@@ -198,7 +198,7 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
   const int64_t stop = from ? least(ceil_div(d->in + d->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  const bool narrow = is_narrow(t->p->x_is_narrow);
+  const bool narrow = is_bf16(t->p->x_type);
   const void *x = from ? narrow_at(from, narrow, first) : NULL,
              *y = odd ? narrow_at(odd, narrow, first) : NULL;
   if (n > 0 && conv_is_rounded(t->p))
@@ -221,7 +221,7 @@ static void copy_plane_row(const direct *t, int64_t plane, int64_t row) {
   const int64_t at_z = z * apart(t->p, 0) - d[0].padding, at_y = y * apart(t->p, 1) - d[1].padding;
   const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
   const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
-  const bool narrow = is_narrow(t->p->x_is_narrow), pairs = channel + 1 < t->p->channels;
+  const bool narrow = is_bf16(t->p->x_type), pairs = channel + 1 < t->p->channels;
   float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
   copy_row(t, inside ? narrow_at(t->p->x, narrow, at) : NULL,
            inside && conv_is_rounded(t->p) && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL,
@@ -302,7 +302,7 @@ static void add_products(const direct *t, int64_t group, const float *weight, in
 static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, int64_t outputs,
                        const float *sums, float *rows) {
   const conv_args *p = t->p;
-  const bool narrow = is_narrow(p->out_is_narrow);
+  const bool narrow = is_bf16(p->out_type);
   const int64_t step = narrow ? n : t->cells;
   float *out = narrow ? rows : (float *)p->out + to;
   for (int64_t o = 0; o < outputs; o++) {
@@ -333,7 +333,7 @@ static void store_sums(const direct *t, int64_t group, int64_t panel, int64_t at
                                      .out = p->out,
                                      .at = to,
                                      .step = t->cells};
-  if (!is_narrow(p->out_is_narrow) && conv_tail_turned(&turned_out)) {
+  if (!is_bf16(p->out_type) && conv_tail_turned(&turned_out)) {
     steps_in_place(&p->steps, (float *)p->out + to, to, n, outputs, t->cells);
     return;
   }

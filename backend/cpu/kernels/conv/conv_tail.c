@@ -87,7 +87,7 @@ TARGET_AVX512 static void turn_avx512_rows(const turned_outputs *given) {
 static void add_narrow(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
                        float *to) {
   conv_tail wide = *t;
-  wide.added_is_narrow = false;
+  wide.added_type = DTYPE_F32;
   for (int64_t i = 0, some; i < n; i += some) {
     float added[ROW_BLOCK];
     some = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
@@ -99,7 +99,7 @@ static void add_narrow(const conv_tail *t, float bias, int64_t at, int64_t n, co
 
 bool conv_tail_turned(const turned_outputs *t) {
 #if KERNEL_X86
-  if (cpu_has_avx512() && !(t->tail->added && is_narrow(t->tail->added_is_narrow))) {
+  if (cpu_has_avx512() && !(t->tail->added && is_bf16(t->tail->added_type))) {
     turn_avx512_rows(t);
     return true;
   }
@@ -111,7 +111,7 @@ bool conv_tail_turned(const turned_outputs *t) {
 void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
                    float *to) {
   const float *added = t->added ? (const float *)t->added + at : NULL;
-  if (t->added && is_narrow(t->added_is_narrow)) {
+  if (t->added && is_bf16(t->added_type)) {
     add_narrow(t, bias, at, n, from, to);
     return;
   }

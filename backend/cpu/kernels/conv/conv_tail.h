@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
+
 typedef struct conv_tail {
   const void *added;    /* like out; may be absent */
   float low, high;      /* -INFINITY, INFINITY: none */
-  bool added_is_narrow; /* BF16 (narrow.h), else F32 */
+  dtype added_type;     /* F32, or BF16 where F32 is kept so (narrow.h) */
+  bool added_is_narrow; /* the same, for kernels by AMX */
 } conv_tail;
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};

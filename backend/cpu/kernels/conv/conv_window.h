@@ -22,17 +22,19 @@ typedef enum conv_way {
 } conv_way;
 
 typedef struct conv_args {
-  const void *x;      /* (images, groups * channels, in...) */
-  const void *weight; /* (groups * outputs, channels, kernel...);
-                         transposed: (groups * channels, outputs, kernel...) */
-  const void *bias;   /* (groups * outputs), may be absent */
-  const void *packed; /* the weight as the kernel that packs it made it, where is_packed */
-  void *out;          /* (images, groups * outputs, out...) */
-  dtype type, weight_type;
+  const void *x;          /* (images, groups * channels, in...) */
+  const void *weight;     /* (groups * outputs, channels, kernel...);
+                             transposed: (groups * channels, outputs, kernel...) */
+  const void *bias;       /* (groups * outputs), may be absent */
+  const void *packed;     /* the weight as the kernel that packs it made it, where is_packed */
+  void *out;              /* (images, groups * outputs, out...) */
+  dtype type;             /* of x, bias and out in the program */
+  dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (narrow.h) */
+  dtype weight_type;
+  bool x_is_narrow, out_is_narrow; /* the same, for kernels by AMX */
   bool transposed, is_packed;
-  bool rounds;                     /* x and the weight to BF16 (pairs.h), which `packed` is of */
-  bool x_is_narrow, out_is_narrow; /* kept as BF16 (narrow.h), `type` being F32; where it rounds */
-  encoding encoding;               /* of the weight: unless plain, its dims[0] rows */
+  bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
+  encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
   conv_way way; /* for which conv_takes_way; kernel_conv_direct has no other */

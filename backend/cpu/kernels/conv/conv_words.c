@@ -30,9 +30,9 @@ static void join_wide(const float *even, const float *odd, int64_t step, int64_t
   }
 }
 
-void conv_join_row(bool is_narrow, const void *even, const void *odd, int64_t step, int64_t n,
+void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, int64_t n,
                    uint32_t *to) {
-  if (is_narrow)
+  if (bf16)
     join_narrow(even, odd, step, n, to);
   else
     join_wide(even, odd, step, n, to);

@@ -3,8 +3,8 @@
 /* Rows of images as words of two channels (pairs.h). */
 #include "backend/cpu/kernels/conv/conv_window.h"
 
-/* n words of two rows of F32, or of BF16, whose elements are `step` apart; odd may be NULL. */
-void conv_join_row(bool is_narrow, const void *even, const void *odd, int64_t step, int64_t n,
+/* n words of two rows of BF16, or of F32, whose elements are `step` apart; odd may be NULL. */
+void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, int64_t n,
                    uint32_t *to);
 
 /* The same row of neighbouring pairs of channels of BF16: of each pair `left` zeros, n words, and

@@ -192,17 +192,16 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
                         .tail = p->tail};
   const int64_t in = (plane / outputs * p->groups + channel) * in_size(p);
   const int64_t at = plane * out_size(p) + row * of.columns, n = of.rows * of.columns;
-  if (is_narrow(p->x_is_narrow)) {
+  if (is_bf16(p->x_type)) {
     of.narrow_x = (const uint16_t *)p->x + in;
   } else {
     of.x = (const float *)p->x + in;
     of.x_end = of.x + in_size(p);
   }
-  const bool has_steps = p->steps.head.n_steps > 0,
-             in_scratch = is_narrow(p->out_is_narrow) && has_steps;
+  const bool has_steps = p->steps.head.n_steps > 0, in_scratch = is_bf16(p->out_type) && has_steps;
   if (in_scratch)
     of.out = of.copied; /* which narrow rows do not need */
-  else if (is_narrow(p->out_is_narrow))
+  else if (is_bf16(p->out_type))
     of.narrow_out = (uint16_t *)p->out + at;
   else
     of.out = (float *)p->out + at;

@@ -74,7 +74,7 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[L
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = least(LANES, end - at);
-    if (is_narrow(a->p->x_is_narrow))
+    if (is_bf16(a->p->x_type))
       load_turned_narrow(from, at, some, v);
     else
       load_turned((const float *const *)from, at, some, v);
@@ -276,7 +276,7 @@ static void make_band(band *b, int64_t row, int64_t rows) {
                 at = b->plane * out_size(p) + cell;
   turn_band(b, row, rows);
   sum_band(b, row, rows);
-  if (is_narrow(p->out_is_narrow)) {
+  if (is_bf16(p->out_type)) {
     narrow_steps(&p->steps, b->m.sums, n * LANES);
     store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
     return;
@@ -302,7 +302,7 @@ bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
-    b.x[i] = narrow_at(p->x, is_narrow(p->x_is_narrow),
+    b.x[i] = narrow_at(p->x, is_bf16(p->x_type),
                        (out / outputs * p->groups + output / p->outputs) * in_size(p));
     weight[i] = (const float *)p->weight + output * tap_count(a);
     b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;

@@ -43,7 +43,7 @@ static bool is_rounded(const cutting *c) { return conv_is_rounded(c->a->p); }
 /* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
  * as they are where few strips read them. */
 static bool packs_words(const cutting *c) {
-  return is_rounded(c) && (c->tiled || !is_narrow(c->a->p->x_is_narrow) || c->strips > FEW_STRIPS);
+  return is_rounded(c) && (c->tiled || !is_bf16(c->a->p->x_type) || c->strips > FEW_STRIPS);
 }
 static bool shares_words(const cutting *c) { return packs_words(c) && c->down > 1; }
 static size_t panel_bytes(const cutting *c) {
@@ -139,12 +139,12 @@ static const void *plane_at(const cutting *c, int64_t image, int64_t group, int6
                             int64_t column) {
   const conv_args *p = c->a->p;
   const int64_t plane = (image * p->groups + group) * p->channels + channel;
-  return narrow_at(p->x, is_narrow(p->x_is_narrow), plane * c->cells + column);
+  return narrow_at(p->x, is_bf16(p->x_type), plane * c->cells + column);
 }
 
 static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
   const conv_args *p = c->a->p;
-  const bool narrow = is_narrow(p->x_is_narrow);
+  const bool narrow = is_bf16(p->x_type);
   if (c->tiled)
     for (int64_t i = 0; i < columns; i += AMX_COLUMNS, to += c->k * AMX_COLUMNS)
       amx_pack_panel(narrow_at(from, narrow, i), narrow, c->cells, p->channels, c->k,
@@ -252,23 +252,22 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
       .b = t->b,
       .b_step = t->b_step,
       .bias = t->bias,
-      .added =
-          p->tail.added ? narrow_at(p->tail.added, is_narrow(p->tail.added_is_narrow), at) : NULL,
-      .c = element_at(p->out, is_narrow(p->out_is_narrow) ? DTYPE_BF16 : DTYPE_F32, at),
+      .added = p->tail.added ? element_at(p->tail.added, p->tail.added_type, at) : NULL,
+      .c = element_at(p->out, p->out_type, at),
       .c_step = t->c_step,
-      .b_is_narrow = !packs_words(c),
-      .added_is_narrow = is_narrow(p->tail.added_is_narrow),
-      .c_is_narrow = is_narrow(p->out_is_narrow),
+      .b_is_planes = !packs_words(c),
+      .added_type = p->tail.added_type,
+      .c_type = p->out_type,
       .low = t->low,
       .high = t->high};
-  if (!is_narrow(p->out_is_narrow) || p->steps.head.n_steps == 0) {
+  if (!is_bf16(p->out_type) || p->steps.head.n_steps == 0) {
     run_sums(c, &tile, rows, columns);
     return;
   }
   _Alignas(64) float sums[AMX_OUTPUTS * NARROW_COLUMNS];
   tile.c = sums;
   tile.c_step = columns;
-  tile.c_is_narrow = false;
+  tile.c_type = DTYPE_F32;
   run_sums(c, &tile, rows, columns);
   narrow_steps(&p->steps, sums, (int64_t)rows * columns);
   narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
@@ -297,8 +296,7 @@ static void run_tile(const cutting *c, const patch *t, int64_t strip, int64_t co
       .high = p->tail.high,
       .asks = c->asks};
   const int rows = (int)least(c->height, c->g->m - row);
-  if (c->tiled || is_narrow(p->x_is_narrow) || is_narrow(p->out_is_narrow) ||
-      is_narrow(p->tail.added_is_narrow))
+  if (c->tiled || is_bf16(p->x_type) || is_bf16(p->out_type) || is_bf16(p->tail.added_type))
     run_narrow(c, &tile, at, rows, kernel->nr);
   else
     kernel->run(&tile, rows);
@@ -310,7 +308,7 @@ static void run_strips(const cutting *c, const patch *t, int64_t strip, int64_t 
   const conv_args *p = c->a->p;
   const int64_t row = strip * c->height, rows = least(stop * c->height, c->g->m) - row;
   const int64_t at = output_at(c, t, row) * c->cells + t->from;
-  if (!is_narrow(p->out_is_narrow))
+  if (!is_bf16(p->out_type))
     steps_in_place(&p->steps, (float *)p->out + at, at, t->to - t->from, rows, c->cells);
 }
 

@@ -90,9 +90,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const narrow_tile *t, const int
       __m512 sum = sums[i * vectors + v];
       if (own.bias) sum += _mm512_set1_ps(own.bias[i]);
       if (own.added)
-        sum += load_avx512(own.added_is_narrow ? DTYPE_BF16 : DTYPE_F32, own.added, at);
+        sum += load_avx512(own.added_type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32, own.added, at);
       sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
-      if (own.c_is_narrow)
+      if (own.c_type == DTYPE_BF16)
         _mm256_storeu_si256((void *)((uint16_t *)own.c + at), (__m256i)_mm512_cvtneps_pbh(sum));
       else
         _mm512_storeu_ps((float *)own.c + at, sum);
@@ -104,7 +104,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const narrow_tile *t, const int r
   __m512 sums[MOST_SUMS];
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
-  if (t->b_is_narrow)
+  if (t->b_is_planes)
     sum_narrow(t, rows, vectors, sums);
   else
     sum_wide(t, rows, vectors, sums);
@@ -133,9 +133,10 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const narrow_tile *t, int rows, 
     for (int v = 0; v < vectors; v++) {
       const int64_t at = i * own.c_step + v * LANES;
       __m512 sum = _mm512_loadu_ps(sums + v * LANES) + bias;
-      if (adds) sum += load_avx512(own.added_is_narrow ? DTYPE_BF16 : DTYPE_F32, own.added, at);
+      if (adds)
+        sum += load_avx512(own.added_type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32, own.added, at);
       sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
-      if (own.c_is_narrow)
+      if (own.c_type == DTYPE_BF16)
         _mm256_storeu_si256((void *)((uint16_t *)own.c + at), (__m256i)_mm512_cvtneps_pbh(sum));
       else
         _mm512_storeu_ps((float *)own.c + at, sum);
@@ -163,8 +164,8 @@ static float sum_of(const narrow_tile *t, int row, int column) {
   for (int64_t k = 0; k < t->channels; k++) {
     const uint32_t x = t->a[k / 2 * t->a_step + row], y = words[0];
     const uint16_t a = (uint16_t)(k % 2 ? x >> 16 : x & 0xffff);
-    const uint32_t word = t->b_is_narrow ? y : words[k / 2 * t->b_step + column];
-    const uint16_t b = t->b_is_narrow ? planes[k * t->b_step + column]
+    const uint32_t word = t->b_is_planes ? y : words[k / 2 * t->b_step + column];
+    const uint16_t b = t->b_is_planes ? planes[k * t->b_step + column]
                                       : (uint16_t)(k % 2 ? word >> 16 : word & 0xffff);
     sum += bf16_to_f32(a) * bf16_to_f32(b);
   }
@@ -177,14 +178,12 @@ static void run_portable(const narrow_tile *t, int rows, int columns) {
       const int64_t at = i * t->c_step + j;
       float sum = sum_of(t, i, j) + (t->bias ? t->bias[i] : -0.0F), added;
       if (t->added) {
-        load_row(COMPUTE_F32, t->added_is_narrow ? DTYPE_BF16 : DTYPE_F32,
-                 narrow_at(t->added, t->added_is_narrow, at), 1, 1, &added);
+        load_row(COMPUTE_F32, t->added_type, element_at(t->added, t->added_type, at), 1, 1, &added);
         sum += added;
       }
       sum = t->low > sum ? t->low : sum;
       sum = t->high < sum ? t->high : sum;
-      const dtype type = t->c_is_narrow ? DTYPE_BF16 : DTYPE_F32;
-      store_row(COMPUTE_F32, type, element_at(t->c, type, at), 1, 1, &sum);
+      store_row(COMPUTE_F32, t->c_type, element_at(t->c, t->c_type, at), 1, 1, &sum);
     }
 }
 

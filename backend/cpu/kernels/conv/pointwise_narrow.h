@@ -5,19 +5,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
+
 /* c (rows, columns) = limits(a times b + bias + added). */
 typedef struct narrow_tile {
   int64_t channels;  /* k of a, two in a word of pairs.h */
   const uint32_t *a; /* word (row, i): a[i * a_step + row] */
   int64_t a_step;
-  const void *b; /* narrow: element (channel, column) is b[channel * b_step + column], of BF16;
+  const void *b; /* b_is_planes: element (channel, column) is b[channel * b_step + column], of BF16;
                     else words, word (i, column) is b[i * b_step + column] */
   int64_t b_step;
   const float *bias; /* (rows), or NULL */
   const void *added; /* as c, or NULL */
   void *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
-  bool b_is_narrow, added_is_narrow, c_is_narrow; /* else F32 */
+  bool b_is_planes;
+  dtype added_type, c_type; /* F32 or BF16 */
   float low, high;
 } narrow_tile;
 

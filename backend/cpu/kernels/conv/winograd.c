@@ -129,7 +129,7 @@ static void turn_row(const tiling *t, int64_t at, int64_t plane, int64_t here, i
                      float *to) {
   enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
   float wide[LANES * WIDEST];
-  if (!is_narrow(t->p->x_is_narrow)) {
+  if (!is_bf16(t->p->x_type)) {
     turn((const float *)t->p->x + at, plane, here, n, to);
     return;
   }
@@ -209,7 +209,7 @@ static void add_tile(const tiling *t, const patch *of, float *cells) {
   const float *from = (const float *)p->tail.added + of->at;
   const uint16_t *narrow = (const uint16_t *)p->tail.added + of->at;
   for (int64_t i = 0; i < of->rows; i++, cells += t->m) {
-    if (!is_narrow(p->tail.added_is_narrow)) {
+    if (!is_bf16(p->tail.added_type)) {
       for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
       from += p->out_columns;
       continue;
@@ -261,7 +261,7 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
   }
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
   uint16_t narrow[LANES * CELLS];
-  if (is_narrow(p->out_is_narrow)) {
+  if (is_bf16(p->out_type)) {
     narrow_steps(&p->steps, cells, here * CELLS);
     narrow_row(cells, here * CELLS, narrow);
   } else {
@@ -271,7 +271,7 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
     const place at = place_of(t, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
       const patch of = patch_of(p, t->m, &at, output + lane);
-      if (is_narrow(p->out_is_narrow))
+      if (is_bf16(p->out_type))
         store_narrow_tile(t, &of, narrow + lane * CELLS + k * step);
       else
         store_tile(t, &of, cells + lane * CELLS + k * step);
@@ -287,9 +287,9 @@ static void load_tile(const tiling *t, const place *at, int64_t plane, double *t
     for (int64_t x = x0; x < x0 + t->n; x++) {
       bool inside = y >= 0 && y < p->in_rows && x >= 0 && x < p->in_columns;
       const int64_t i = plane + y * p->in_columns + x;
-      *to++ = !inside                     ? 0
-              : is_narrow(p->x_is_narrow) ? (double)bf16_to_f32(((const uint16_t *)p->x)[i])
-                                          : (double)((const float *)p->x)[i];
+      *to++ = !inside              ? 0
+              : is_bf16(p->x_type) ? (double)bf16_to_f32(((const uint16_t *)p->x)[i])
+                                   : (double)((const float *)p->x)[i];
     }
 }
 

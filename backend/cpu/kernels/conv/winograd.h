@@ -12,12 +12,12 @@
 enum { WINOGRAD_SIDE = 3, WINOGRAD_MOST = 4 };
 
 typedef struct winograd_args {
-  const void *x;      /* (images, groups * channels, in_rows, in_columns) */
-  const void *weight; /* (groups * outputs, channels, 3, 3), of any type up to F32, or codes */
-  const void *packed; /* the weight by kernel_winograd_pack */
-  const void *bias;   /* (groups * outputs), may be absent */
-  void *out;          /* (images, groups * outputs, out_rows, out_columns) */
-  bool x_is_narrow, out_is_narrow; /* kept as BF16 (narrow.h), else F32 */
+  const void *x;          /* (images, groups * channels, in_rows, in_columns) */
+  const void *weight;     /* (groups * outputs, channels, 3, 3), of any type up to F32, or codes */
+  const void *packed;     /* the weight by kernel_winograd_pack */
+  const void *bias;       /* (groups * outputs), may be absent */
+  void *out;              /* (images, groups * outputs, out_rows, out_columns) */
+  dtype x_type, out_type; /* F32, or BF16 where F32 is kept so (narrow.h) */
   dtype weight_type;
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;

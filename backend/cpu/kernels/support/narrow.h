@@ -52,9 +52,9 @@ void narrow_larger(const uint16_t *x, int64_t n, int16_t *y);
 void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y);
 void narrow_ordered(const int16_t *x, int64_t n, uint16_t *to);
 
-/* Element `index` of values that are narrow or F32. */
-static inline const void *narrow_at(const void *data, bool is_narrow, int64_t index) {
-  return element_at(data, is_narrow ? DTYPE_BF16 : DTYPE_F32, index);
+/* Element `index` of values that are BF16 or F32. */
+static inline const void *narrow_at(const void *data, bool bf16, int64_t index) {
+  return element_at(data, bf16 ? DTYPE_BF16 : DTYPE_F32, index);
 }
 
 #endif

@@ -69,8 +69,6 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .type = tensor_own_type(&f->x->t),
                  .x_type = f->x->t.type,
                  .out_type = f->out->t.type,
-                 .x_is_narrow = f->x->t.is_narrow,
-                 .out_is_narrow = f->out->t.is_narrow,
                  .weight_type = f->weight->t.type,
                  .encoding = f->weight->t.encoding,
                  .transposed = f->transposed,

@@ -65,7 +65,6 @@ static bool find_tail(cpu_recorder *r, const elementwise_form *f, conv_tail *t) 
   if (added) {
     found.added = cpu_operand(r, f->inputs[added]).data;
     found.added_type = f->inputs[added]->t.type;
-    found.added_is_narrow = f->inputs[added]->t.is_narrow;
   }
   *t = found;
   return true;

@@ -173,13 +173,13 @@ static void store_sums(const stored_sums *of) { (void)of; }
  * rounded are stored in `memory` (outputs, rows, columns) first. */
 static void store(const conv_amx *t, const conv_amx_patch *k, const float *sums, float *memory) {
   const conv_args *p = t->p;
-  const bool narrow = is_narrow(p->out_is_narrow), apart = narrow && p->steps.head.n_steps > 0;
+  const bool narrow = is_bf16(p->out_type), apart = narrow && p->steps.head.n_steps > 0;
   const int64_t output = k->group * p->outputs + k->strip * AMX_OUTPUTS, cells = out_size(p),
                 n = k->rows * k->columns;
   const int64_t to = (k->image * p->groups * p->outputs + output) * cells +
                      (k->z * p->dims[1].out + k->row) * p->dims[2].out + k->column;
   void *out = (char *)p->out + (size_t)to * (narrow ? sizeof(uint16_t) : sizeof(float));
-  const bool added_narrow = is_narrow(p->tail.added_is_narrow);
+  const bool added_narrow = is_bf16(p->tail.added_type);
   store_sums(
       &(stored_sums){.sums = sums,
                      .sums_step = t->sum_step,

@@ -60,7 +60,7 @@ static phase_row find_phase_row(const conv_amx *t, int64_t phase) {
 static void copy_row(const conv_amx *t, phase_row r, const void *from, const void *odd,
                      uint32_t *to) {
   const int64_t width = t->seen[2], n = from ? r.n : 0;
-  const bool narrow = is_narrow(t->p->x_is_narrow);
+  const bool narrow = is_bf16(t->p->x_type);
   memset(to, 0, (size_t)r.left * sizeof *to);
   if (n > 0)
     conv_join_row(narrow, narrow_at(from, narrow, r.first),
@@ -96,7 +96,7 @@ static void copy_planes(const conv_amx *t, int64_t group, int64_t word, int64_t 
   const conv_args *p = t->p;
   const int64_t size = in_size(p), channels = p->channels - 2 * word,
                 at = ((t->image * p->groups + group) * p->channels + 2 * word) * size + from;
-  const bool narrow = is_narrow(p->x_is_narrow), inside = from >= 0 && channels > 0;
+  const bool narrow = is_bf16(p->x_type), inside = from >= 0 && channels > 0;
   if (narrow && p->dims[2].stride <= 2) {
     conv_join_planes(&(conv_planes){.x = inside ? (const uint16_t *)p->x + at + r.first : NULL,
                                     .channels = channels,

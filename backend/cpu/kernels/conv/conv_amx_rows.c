@@ -24,7 +24,7 @@ static int64_t output_step(const conv_amx *t) { return t->p->dims[2].stride / wo
 /* Returns word i of a row, of elements that may be padding. */
 static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
   const conv_dim *d = &t->p->dims[2];
-  const bool narrow = is_narrow(t->p->x_is_narrow);
+  const bool narrow = is_bf16(t->p->x_type);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
     const int64_t at = i * word_step(t->p) + half - d->padding;
@@ -38,7 +38,7 @@ static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
 
 /* Makes n words from element `at` of a row on. */
 static void join_words(const conv_amx *t, const void *from, int64_t at, int64_t n, uint32_t *to) {
-  const bool narrow = is_narrow(t->p->x_is_narrow);
+  const bool narrow = is_bf16(t->p->x_type);
   const void *even = narrow_at(from, narrow, at);
   if (t->p->dims[2].stride == 1)
     conv_join_row(narrow, even, narrow_at(from, narrow, at + 1), 1, n, to);
@@ -70,7 +70,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
     if (z < 0 || z >= d[0].in || y < 0 || y >= d[1].in)
       memset(to, 0, (size_t)t->seen[2] * sizeof *to);
     else
-      copy_row(t, narrow_at(p->x, is_narrow(p->x_is_narrow), at), to);
+      copy_row(t, narrow_at(p->x, is_bf16(p->x_type), at), to);
   }
 }
 

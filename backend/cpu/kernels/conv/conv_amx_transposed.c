@@ -54,7 +54,7 @@ static void store_tile(const conv_amx *t, const conv_amx_patch *k, int64_t colum
   const conv_args *p = t->p;
   const conv_column_pairs s = conv_find_column_pairs(p, k->strip);
   const int64_t width = p->dims[2].in, output = k->group * p->outputs + s.first;
-  const bool narrow = is_narrow(p->out_is_narrow);
+  const bool narrow = is_bf16(p->out_type);
   int64_t at;
   const int64_t n = columns_at(p, k->column + column, &at);
   for (int64_t o = 0; o < s.outputs; o++, sums += 2 * AMX_COLUMNS) {
@@ -82,7 +82,7 @@ static void find_place(const conv_amx *t, int64_t place, conv_amx_patch *k) {
 /* panel (panels, words, AMX_COLUMNS) */
 static const uint32_t *pack_panels(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel) {
   const conv_args *p = t->p;
-  const bool narrow = is_narrow(p->x_is_narrow);
+  const bool narrow = is_bf16(p->x_type);
   const int64_t x = (k->image * p->groups + k->group) * p->channels * in_size(p);
   for (int64_t at = 0; at < k->columns; at += AMX_COLUMNS) {
     int64_t first;

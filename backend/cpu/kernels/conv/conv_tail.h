@@ -9,10 +9,9 @@
 #include "base/dtype.h"
 
 typedef struct conv_tail {
-  const void *added;    /* like out; may be absent */
-  float low, high;      /* -INFINITY, INFINITY: none */
-  dtype added_type;     /* F32, or BF16 where F32 is kept so (narrow.h) */
-  bool added_is_narrow; /* the same, for kernels by AMX */
+  const void *added; /* like out; may be absent */
+  float low, high;   /* -INFINITY, INFINITY: none */
+  dtype added_type;  /* F32, or BF16 where F32 is kept so (narrow.h) */
 } conv_tail;
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};

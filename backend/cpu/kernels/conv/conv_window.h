@@ -31,7 +31,6 @@ typedef struct conv_args {
   dtype type;             /* of x, bias and out in the program */
   dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (narrow.h) */
   dtype weight_type;
-  bool x_is_narrow, out_is_narrow; /* the same, for kernels by AMX */
   bool transposed, is_packed;
   bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */

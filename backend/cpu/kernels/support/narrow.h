@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_NARROW_H
 #define BACKEND_CPU_KERNELS_SUPPORT_NARROW_H
-/* Values of F32 that are kept as BF16 (tensor.is_narrow), where kernels read and write them. */
+/* Values of F32 that are kept as BF16, where kernels read and write them. */
 #include "backend/cpu/kernels/support/rows.h"
 
 /* True if values that are F32 in the program are kept as BF16, by the type that they are stored as.
@@ -11,16 +11,6 @@ static inline bool is_bf16(dtype stored) {
   return false;
 #else
   return stored == DTYPE_BF16;
-#endif
-}
-
-/* Whether values are: compiled programs compute in strict precision, which keeps none so. */
-static inline bool is_narrow(bool kept) {
-#ifdef KERNEL_COMPILED
-  (void)kept;
-  return false;
-#else
-  return kept;
 #endif
 }
 

@@ -166,9 +166,9 @@ typedef struct backend_profile {
 
 /* Values that fast precision keeps as BF16. */
 typedef struct backend_precision {
-  /* Returns true if a fast recording of the node reads or writes this F32 operand as BF16
-   * (tensor.is_narrow) without being slower. Asked before anything is recorded: operands that are
-   * not placed yet have the strides that the program gives them. */
+  /* Returns true if a fast recording of the node reads or writes this F32 operand as BF16 without
+   * being slower. Asked before anything is recorded: operands that are not placed yet have the
+   * strides that the program gives them. */
   bool (*supports_bf16)(backend *b, const node *n, uint32_t slot);
 } backend_precision;
 

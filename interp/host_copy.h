@@ -7,8 +7,7 @@
  */
 void copy_to_contiguous(const tensor *x, const void *data, void *out);
 
-/* n elements of BF16, in place, as floats, and back: of values that are kept so (tensor.is_narrow).
- */
+/* n elements of BF16, in place, as floats, and back: of values that fast precision keeps so. */
 void widen_bf16(void *data, int64_t n);
 void round_to_bf16(void *data, int64_t n);
 

@@ -244,6 +244,7 @@ static void describe_sums(const node *n, const ir_conv *op, conv_form *f) {
                    .weight = &n->tensors[op->weight],
                    .bias = operand_of(n, op->bias),
                    .out = &n->tensors[op->out],
+                   .type = program_type(n, op->x),
                    .groups = op->groups};
   describe_channels(f);
   describe_dims(f, &op->stride, &op->padding, &op->dilation);
@@ -264,6 +265,7 @@ void describe_conv_transpose(const node *n, conv_form *f) {
                    .weight = &n->tensors[op->weight],
                    .bias = operand_of(n, op->bias),
                    .out = &n->tensors[op->out],
+                   .type = program_type(n, op->x),
                    .transposed = true,
                    .groups = op->groups};
   describe_channels(f);
@@ -281,7 +283,7 @@ static bool is_side(const conv_dim *d) {
 }
 
 bool conv_takes_winograd(const conv_form *f) {
-  return f->weight->is_constant && tensor_own_type(&f->x->t) == DTYPE_F32 && !f->transposed &&
+  return f->weight->is_constant && f->type == DTYPE_F32 && !f->transposed &&
          conv_dim_is_absent(&f->dims[0]) && is_side(&f->dims[1]) && is_side(&f->dims[2]) &&
          f->channels >= LEAST_CHANNELS && f->outputs >= LEAST_OUTPUTS;
 }
@@ -310,7 +312,7 @@ static void add_sizes(tuning_key *k, const char *name, const conv_form *f, size_
 
 void add_conv_key(tuning_key *k, const conv_form *f) {
   if (!k->is_wanted) return;
-  tuning_key_text(k, f->transposed ? "transposed" : "x", dtype_name(tensor_own_type(&f->x->t)));
+  tuning_key_text(k, f->transposed ? "transposed" : "x", dtype_name(f->type));
   tuning_key_text(k, "weight", dtype_name(f->weight->t.type));
   tuning_key_encoding(k, "encoding", &f->weight->t.encoding);
   tuning_key_int(k, "images", f->images);

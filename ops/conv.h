@@ -11,6 +11,7 @@
  * stand in front. */
 typedef struct conv_form {
   const bound_tensor *x, *weight, *bias, *out; /* bias: NULL if not given */
+  dtype type;                                  /* of x in the program */
   bool transposed;
   int padding_value; /* around x; 0 but for ConvInteger */
   int64_t images, groups, channels, outputs;

@@ -154,7 +154,7 @@ static dtype shared_dtype(const elementwise_form *f, const ir_step *s) {
   uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t k = first; k < s->operands.count; k++) {
     const ir_operand *o = &s->operands.items[k];
-    if (o->source == IR_OPERAND_SOURCE_INPUT) return tensor_own_type(&f->inputs[o->index]->t);
+    if (o->source == IR_OPERAND_SOURCE_INPUT) return f->input_types[o->index];
     if (o->source == IR_OPERAND_SOURCE_STEP) return f->steps[o->index].type;
   }
   return s->dtype;
@@ -198,9 +198,10 @@ void describe_steps(const node *n, const ir_elementwise *op, dtype first, elemen
   f->shapes[0] = f->out->t;
   for (int k = 0; k < f->n_inputs; k++) {
     f->inputs[k] = &n->tensors[op->inputs.items[k]];
-    if (k == 0 && tensor_own_type(&f->inputs[0]->t) != first) {
+    f->input_types[k] = program_type(n, op->inputs.items[k]);
+    if (k == 0 && f->input_types[0] != first) {
       f->result = *f->inputs[0];
-      f->result.t.type = first;
+      f->result.t.type = f->input_types[0] = first;
       f->inputs[0] = &f->result;
     }
     f->shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
@@ -212,7 +213,7 @@ void describe_steps(const node *n, const ir_elementwise *op, dtype first, elemen
 
 void describe_elementwise(const node *n, elementwise_form *f) {
   const ir_elementwise *op = n->instruction->op;
-  describe_steps(n, op, tensor_own_type(&n->tensors[first_of(op)].t), f);
+  describe_steps(n, op, program_type(n, first_of(op)), f);
 }
 
 /* What keeps values about as large as they are, so that a rounding stays as small. */

@@ -27,7 +27,8 @@ typedef struct elementwise_form {
   int n_inputs, n_steps;
   const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's type */
   bound_tensor result; /* of the op whose epilogue it is, where that is of another dtype: input 0 */
-  int64_t n;           /* elements of out */
+  dtype input_types[MAX_STEP_INPUTS]; /* in the program */
+  int64_t n;                          /* elements of out */
   tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast to out's dims, merged together */
   elementwise_step steps[MAX_STEPS];
 } elementwise_form;

@@ -76,7 +76,6 @@ bool describe_epilogue(const node *n, elementwise_form *f) {
   uint32_t inputs[MAX_STEP_INPUTS];
   if (!epilogue_of(n->instruction)) return false;
   const ir_elementwise e = epilogue_alone(n->instruction, inputs);
-  describe_steps(n, &e,
-                 op_result_type(n->instruction->op_type, tensor_own_type(&n->tensors[e.out].t)), f);
+  describe_steps(n, &e, op_result_type(n->instruction->op_type, program_type(n, e.out)), f);
   return true;
 }

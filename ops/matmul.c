@@ -199,6 +199,7 @@ void describe_matmul(const node *n, matmul_form *f) {
   *f = (matmul_form){.a = &n->tensors[op->a],
                      .b = &n->tensors[op->b],
                      .out = &n->tensors[op->out],
+                     .type = program_type(n, op->out),
                      .alpha = op->alpha,
                      .beta = op->beta};
   if (op->beta != 0) f->bias = operand_of(n, op->bias);

@@ -9,6 +9,7 @@
  * row. */
 typedef struct matmul_form {
   const bound_tensor *a, *b, *bias, *out; /* bias: NULL where beta is 0, too */
+  dtype type;                             /* of a, bias and out in the program */
   int64_t m, n, k;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides in elements */
   tensor batch_a, batch_b, batch_bias;        /* leading dimensions, collapsed together */

@@ -24,7 +24,8 @@ typedef struct bound_tensor {
 typedef struct node {
   const ir_instruction *instruction;
   const bound_tensor *tensors; /* by Tid; only this node's operands are there */
-  const scalar_value *values;  /* by Vid; all known */
+  const tensor *types; /* by Tid, as the program has them; NULL: all operands are stored as that */
+  const scalar_value *values; /* by Vid; all known */
   void **cache; /* the backend's own, for the instruction; NULL at first, see cache_destroy */
   variant_choices *choices; /* what is chosen while it is recorded, for tuners; or NULL */
 } node;
@@ -32,6 +33,10 @@ typedef struct node {
 /* NULL: the optional operand is not there. */
 static inline const bound_tensor *operand_of(const node *n, uint32_t tid) {
   return tid == IR_NONE ? NULL : &n->tensors[tid];
+}
+/* The type that the program gives an operand: F32 also where it is stored as BF16. */
+static inline dtype program_type(const node *n, uint32_t tid) {
+  return n->types ? n->types[tid].type : n->tensors[tid].t.type;
 }
 /* A literal or the value slot it names. */
 int64_t int_of(const node *n, const ir_int_or_vid *v);

@@ -76,6 +76,7 @@ static norm_form rows_form(const node *n, uint32_t x, uint32_t weight, uint32_t 
                      .weight = operand_of(n, weight),
                      .bias = operand_of(n, bias),
                      .out = &n->tensors[out],
+                     .type = program_type(n, x),
                      .rows = count_dims(t, 0, t->rank - n_axes),
                      .row = count_dims(t, t->rank - n_axes, t->rank),
                      .eps = eps};
@@ -98,6 +99,7 @@ static norm_form planes_form(const node *n, uint32_t x, uint32_t weight, uint32_
                      .weight = operand_of(n, weight),
                      .bias = operand_of(n, bias),
                      .out = &n->tensors[out],
+                     .type = program_type(n, x),
                      .batch = t->dims[0],
                      .channels = t->dims[1],
                      .plane = count_dims(t, 2, t->rank),

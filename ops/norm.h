@@ -8,6 +8,7 @@
  * a row is channels / groups planes with statistics of their own, or one plane with given ones. */
 typedef struct norm_form {
   const bound_tensor *x, *weight, *bias, *mean, *var, *out; /* NULL: not given */
+  dtype type;                                               /* of x and out in the program */
   int64_t rows, row;
   int64_t batch, channels, plane, groups; /* groups: of GroupNorm */
   double eps;

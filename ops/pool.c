@@ -101,6 +101,7 @@ static pool_form planes_form(const node *n, uint32_t x, uint32_t out, uint32_t i
   pool_form f = {.x = &n->tensors[x],
                  .out = &n->tensors[out],
                  .indices = operand_of(n, indices),
+                 .type = program_type(n, x),
                  .average = kind == IR_POOL_KIND_AVG};
   int spatial = f.x->t.rank - 2;
   f.planes = count_dims(&f.x->t, 0, 2);
@@ -129,6 +130,5 @@ void describe_adaptive_pool(const node *n, pool_form *f) {
 static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) { return sizes[0] * sizes[1] * sizes[2]; }
 
 bool pool_is_mean(const pool_form *f) {
-  return f->average && tensor_own_type(&f->x->t) == DTYPE_F32 && volume(f->size) == 1 &&
-         volume(f->in) > 0;
+  return f->average && f->type == DTYPE_F32 && volume(f->size) == 1 && volume(f->in) > 0;
 }

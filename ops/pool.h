@@ -7,6 +7,7 @@
  * in front. */
 typedef struct pool_form {
   const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted; of maxima only */
+  dtype type;                            /* of x in the program */
   bool average;
   int64_t planes, in[SPATIAL_DIMS], size[SPATIAL_DIMS];
   /* Of Pool: */

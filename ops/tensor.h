@@ -14,17 +14,13 @@ enum { MAX_RANK = 8 };
 #define DIM_UNKNOWN ((int64_t)-1)
 
 typedef struct tensor {
-  dtype type;
+  dtype type; /* of what is stored: BF16 also where fast precision keeps F32 so */
   int rank;
   int64_t dims[MAX_RANK];
   int64_t strides[MAX_RANK]; /* in elements, may be 0 or negative */
   int64_t offset;            /* of element [0, ..., 0], in elements from the start of the storage */
   encoding encoding;         /* of a constant's bytes, which then have no strides */
-  bool is_narrow; /* F32 in the program, kept as BF16, which `type` is (interp/plan/precision.c) */
 } tensor;
-
-/* As the program has it. */
-static inline dtype tensor_own_type(const tensor *t) { return t->is_narrow ? DTYPE_F32 : t->type; }
 
 int64_t tensor_numel(const tensor *t); /* 1 for rank 0; dims must be known */
 /* Of an encoded tensor: elements of a row, and how many rows. */

@@ -66,7 +66,7 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                  .weight = cpu_operand(r, f->weight).data,
                  .bias = cpu_operand(r, f->bias).data,
                  .out = cpu_operand(r, f->out).data,
-                 .type = tensor_own_type(&f->x->t),
+                 .type = f->type,
                  .x_type = f->x->t.type,
                  .out_type = f->out->t.type,
                  .weight_type = f->weight->t.type,

@@ -52,7 +52,7 @@ static matmul_args arguments(cpu_recorder *r, const matmul_form *f) {
                        .b = cpu_operand(r, f->b).data,
                        .bias = cpu_operand(r, f->bias).data,
                        .out = cpu_operand(r, f->out).data,
-                       .type = tensor_own_type(&f->out->t),
+                       .type = f->type,
                        .a_type = f->a->t.type,
                        .out_type = f->out->t.type,
                        .b_type = f->b->t.type,

@@ -41,7 +41,7 @@ static channel_norm channel_args(cpu_recorder *r, const norm_form *f) {
                         .plane = f->plane,
                         .groups = f->groups,
                         .eps = f->eps,
-                        .type = tensor_own_type(&f->x->t)};
+                        .type = f->type};
 }
 
 static channel_norm group_args(cpu_recorder *r, const node *n, const norm_form *f) {

@@ -13,7 +13,7 @@ static clave_status record_pool(cpu_recorder *r, const pool_form *f, bool adapti
                  .x = cpu_operand(r, f->x).data,
                  .out = cpu_operand(r, f->out).data,
                  .indices = cpu_operand(r, f->indices).data,
-                 .type = tensor_own_type(&f->x->t),
+                 .type = f->type,
                  .x_type = f->x->t.type,
                  .out_type = f->out->t.type,
                  .planes = f->planes,

@@ -15,7 +15,7 @@ static bool is_before(const elementwise_operand *o, int step) {
 static bool is_like_result(const elementwise_form *f, uint32_t input) {
   tensor t = f->shapes[1 + input];
   tensors_collapse(&t, 1);
-  return tensor_own_type(&f->inputs[input]->t) == DTYPE_F32 && t.rank == 1 && t.dims[0] == f->n &&
+  return f->input_types[input] == DTYPE_F32 && t.rank == 1 && t.dims[0] == f->n &&
          t.strides[0] == 1;
 }
 

@@ -28,7 +28,6 @@ static clave_status result_place(schedule *p, uint32_t tid, int b, uint32_t last
   if (!wanted || wanted->home != b || wanted->bytes != bytes) {
     tensor kept = p->types[tid];
     if (bf16) kept.type = DTYPE_BF16;
-    kept.is_narrow = bf16;
     return new_place(p, &kept, b, last_use, out);
   }
   *out = (location){p->target[tid], p->types[tid]};

@@ -28,8 +28,11 @@ clave_status resolve_operands(planner *l, const ir_instruction *ins) {
 clave_status record_instruction(planner *l, int b, const ir_instruction *ins, void **cache,
                                 recording **out) {
   backend *be = l->x->devices.backends[b];
-  const node n = {
-      .instruction = ins, .tensors = l->operands, .values = l->p->values, .cache = cache};
+  const node n = {.instruction = ins,
+                  .tensors = l->operands,
+                  .types = l->p->types,
+                  .values = l->p->values,
+                  .cache = cache};
   if (l->x->observer) TRY(l->x->observer->see(l->x->observer->ctx, b, &n));
   TRY(be->vt->record(be, &n, l->x->options.fast, out));
   hold_first(*out);

@@ -115,7 +115,8 @@ static bool supports_bf16(const precision_pass *pass, uint32_t index, int b, uin
   const planner *l = pass->l;
   const ir_instruction *ins = &l->g->instructions[index];
   backend *be = l->x->devices.backends[b];
-  const node n = {.instruction = ins, .tensors = pass->shown, .values = l->p->values};
+  const node n = {
+      .instruction = ins, .tensors = pass->shown, .types = l->p->types, .values = l->p->values};
   if (l->m->where[index] != b || l->g->parent[index] != NO_INDEX) return false;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor *x = &pass->shown[i.o.tid];
@@ -182,10 +183,7 @@ static void expect_results(precision_pass *pass, uint32_t index, const ir_instru
     bound_tensor out = {.t = l->p->types[i.o.tid], .slot = i.o.tid, .constant = NO_INDEX};
     if (!(i.o.flags & IR_OUT) || !has_known_dims(l, i.o.tid, &out.t)) continue;
     l->keeps_bf16[i.o.tid] = i.o.reuses == IR_NONE && keeps_bf16(pass, index, i.o.tid, &out.t);
-    if (l->keeps_bf16[i.o.tid]) {
-      out.t.type = DTYPE_BF16;
-      out.t.is_narrow = true;
-    }
+    if (l->keeps_bf16[i.o.tid]) out.t.type = DTYPE_BF16;
     expect(pass, &out);
   }
 }

@@ -68,12 +68,16 @@ static clave_status run_transfer(const running *r, const command *c) {
 
 /* ---------------------------------------------------------------- observers */
 
-static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,
-                                   uint32_t tid) {
+/* Shows a result as the program has it: as F32 where it is kept as BF16. */
+static clave_status observe_result(const running *r, int b, uint32_t instruction, uint32_t tid) {
+  session *s = r->s;
+  const bound_tensor *t = &r->b->bound[b][tid];
+  const dtype type = r->b->p->types[tid].type;
+  const bool is_kept = t->t.type != type;
   const int64_t n = tensor_numel(&t->t);
   size_t bytes;
   TRY(known_bytes(&t->t, &bytes));
-  void *host = malloc((t->t.is_narrow ? 2 : 1) * bytes + 1);
+  void *host = malloc((is_kept ? 2 : 1) * bytes + 1);
   if (!host) return status_no_memory();
   stream *q = s->streams[b];
   const size_t offset = t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type);
@@ -81,12 +85,11 @@ static clave_status observe_result(session *s, const bound_tensor *t, int b, uin
   clave_status st = bytes ? q->owner->vt->read(q, t->buf, offset, host, bytes) : NULL;
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
-  value.t.type = tensor_own_type(&t->t);
-  value.t.is_narrow = false;
-  if (!st && t->t.is_narrow) widen_bf16(host, n);
+  value.t.type = type;
+  if (!st && is_kept) widen_bf16(host, n);
   if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
     st = CANCELLED("stopped by the observer");
-  if (!st && edited && t->t.is_narrow) round_to_bf16(host, n);
+  if (!st && edited && is_kept) round_to_bf16(host, n);
   if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
   free(host);
   return st;
@@ -96,8 +99,7 @@ static clave_status observe_command(const running *r, const command *c) {
   if (!r->s->observe || c->kind != COMMAND_RUN) return NULL;
   uint32_t source = r->g->source[c->instruction];
   for (operand_iter i = operands_of(&r->g->instructions[c->instruction]); next_operand(&i);)
-    if (i.o.flags & IR_OUT)
-      TRY(observe_result(r->s, &r->b->bound[c->backend][i.o.tid], c->backend, source, i.o.tid));
+    if (i.o.flags & IR_OUT) TRY(observe_result(r, c->backend, source, i.o.tid));
   return NULL;
 }
 
@@ -109,8 +111,7 @@ clave_status observe_control(const running *r, uint32_t number) {
     const uint32_t at = i.o.flags & IR_OUT ? p->at[i.o.tid].storage : NO_INDEX;
     const uint8_t home = at == NO_INDEX ? NO_HOME : p->storages[at].home;
     if (home == NO_HOME || !r->b->bound[home][i.o.tid].buf) continue;
-    TRY(observe_result(r->s, &r->b->bound[home][i.o.tid], home, r->g->source[instruction],
-                       i.o.tid));
+    TRY(observe_result(r, home, r->g->source[instruction], i.o.tid));
   }
   return NULL;
 }

@@ -173,7 +173,8 @@ static clave_status list_counts(settling *w, const trace_event *e) {
 
 static clave_status settle_event(const session *s, settling *on, trace_event *e) {
   const ir_instruction *ins = &s->x->methods[e->method].g.instructions[e->instruction];
-  const node n = {.instruction = ins, .tensors = on->tensors, .values = e->p->values};
+  const node n = {
+      .instruction = ins, .tensors = on->tensors, .types = e->p->types, .values = e->p->values};
   TRY(list_counts(on, e));
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     on->tensors[i.o.tid].t = tensor_in(e->p, &i.o);

@@ -6,7 +6,7 @@ endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = $(FAST) -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = $(FAST) -fno-trapping-math
 # clang takes minutes to optimise what the sanitizers add, above all to unrolled tiles, and a second to compile it as it is.
-TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_narrow gemm/few_rows gemm/pairs conv/pointwise_narrow elementwise/step_rows))
+TILES = $(basename $(wildcard $(CPU_KERNELS:%=%/*_kernels.c)) $(addprefix backend/cpu/kernels/,conv/depthwise_integer conv/depthwise_lanes conv/depthwise_bf16 gemm/few_rows gemm/pairs conv/pointwise_bf16 elementwise/step_rows))
 UNTIMED = backend/opencl interp cli ops compile api delegate serialize json jinja# rooms without long loops
 # No run spends its time in these, and gcc compiles them a third faster so; CFLAGS without -O2 stand as they are.
 COLD = cli compile interp/tune

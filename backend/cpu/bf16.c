@@ -1,7 +1,7 @@
 /* Which operands of F32 the kernels of an op read or write as BF16, in fast precision: a row for
  * each op that has any. The planner asks before anything is recorded. */
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "ops/epilogue.h"
 #include "ops/norm.h"
 #include "ops/pool.h"
@@ -87,7 +87,7 @@ static bool is_among(int operands, const ir_instruction *ins, uint32_t slot) {
 bool cpu_supports_bf16(backend *b, const node *n, uint32_t slot) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].op == n->instruction->op_type)
-      return narrow_pays() && is_among(rows[i].operands, n->instruction, slot) &&
+      return bf16_pays() && is_among(rows[i].operands, n->instruction, slot) &&
              cpu_ask(b, rows[i].rule, n, slot);
   return false;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/walk.h"
 
 enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };

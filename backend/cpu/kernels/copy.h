@@ -4,7 +4,7 @@
 #include "base/kernel.h"
 
 /* out[...] = x[...]; both may have any strides (out's elements must be distinct). Of F32 one may be
- * kept as BF16 (narrow.h). */
+ * kept as BF16 (bf16.h). */
 typedef struct copy_args {
   ktensor x, out; /* of equal dims */
 } copy_args;

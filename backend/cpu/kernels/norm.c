@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/norm_rows.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/rows.h"
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
@@ -146,14 +146,14 @@ static void scale_block(const channel_norm *p, int64_t at, int64_t n, double sca
   const bool rounds = is_bf16(p->out.type);
   float *to = rounds ? room : (float *)p->out.data + at;
   if (is_bf16(p->x.type))
-    narrow_shift((const uint16_t *)p->x.data + at, n, (float)scale, (float)shift, to);
+    bf16_shift((const uint16_t *)p->x.data + at, n, (float)scale, (float)shift, to);
   else
     norm_rows_here().shift(n, (const float *)p->x.data + at, scale, shift, to);
   if (!rounds) {
     steps_in_place(&p->steps, to, at, n, 1, 0);
     return;
   }
-  narrow_steps(&p->steps, to, n);
+  bf16_steps(&p->steps, to, n);
   narrow_row(to, n, (uint16_t *)p->out.data + at);
 }
 
@@ -187,9 +187,9 @@ static void measure_narrow(const channel_norm *p, int64_t at, int64_t n, double 
                            double *inverse) {
   const uint16_t *x = (const uint16_t *)p->x.data + at;
   const int64_t some = n < ROW_BLOCK ? n : ROW_BLOCK;
-  const float shift = (float)(narrow_sum(x, some) / (double)some);
+  const float shift = (float)(bf16_sum(x, some) / (double)some);
   double sums[2] = {0};
-  narrow_moments(x, n, shift, sums);
+  bf16_moments(x, n, shift, sums);
   const double off = sums[0] / (double)n, var = sums[1] / (double)n - off * off;
   *mean = (double)shift + off;
   *inverse = 1 / sqrt((var < 0 ? 0 : var) + p->eps);

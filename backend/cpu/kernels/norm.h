@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
 /* x, out: (n_rows, row); weight, bias: (row), may be absent. Where all others are F32, out may be
- * kept as BF16 (narrow.h). */
+ * kept as BF16 (bf16.h). */
 typedef struct row_norm {
   ktensor x, weight, bias, out;
   int64_t n_rows, row;
@@ -21,7 +21,7 @@ typedef struct channel_norm {
   ktensor x, weight, bias, mean, var, out;
   int64_t batch, channels, plane, groups;
   double eps;
-  dtype type; /* of x and out in the program; F32 may be kept as BF16 (narrow.h) */
+  dtype type;                   /* of x and out in the program; F32 may be kept as BF16 (bf16.h) */
   short_elementwise_args steps; /* what follows, of results in F32 */
 } channel_norm;
 KERNEL(group_norm, channel_norm); /* statistics per group of channels */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/slots.h"
 
@@ -269,7 +269,7 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
     if (stride == 1) /* constants make vectors of the loops */
       take_larger(t, stop - first, x, 1, y);
     else if (stride == 2 && t == DTYPE_I16)
-      narrow_larger_halves((const void *)x, stop - first, (void *)y);
+      bf16_larger_halves((const void *)x, stop - first, (void *)y);
     else if (stride == 2)
       take_larger(t, stop - first, x, 2, y);
     else
@@ -313,11 +313,11 @@ static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
     store_row(compute_class_of(t), p->type, to, 1, n, values);
 }
 
-/* The same of what narrow_larger made. */
+/* The same of what bf16_larger made. */
 static void store_ordered(const pool_args *p, int64_t at, int64_t n, const int16_t *order) {
   uint16_t narrow[ROW_BLOCK];
   uint16_t *to = rounds(p) ? (uint16_t *)p->out + at : narrow;
-  narrow_ordered(order, n, to);
+  bf16_ordered(order, n, to);
   if (!rounds(p)) widen_row(narrow, n, (float *)p->out + at);
 }
 
@@ -328,13 +328,13 @@ static void max_narrow_row(const pool_args *p, const uint16_t *plane, int64_t ta
   const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
   cell_row values;
   int16_t *order = (int16_t *)(void *)&values;
-  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = NARROW_LEAST;
+  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = BF16_LEAST;
   for (int64_t i = z.first; i < z.stop; i += z.step)
     for (int64_t j = y.first; j < y.stop; j += y.step)
-      narrow_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
+      bf16_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    for (int64_t i = 0; i < n; i++) order[i] = NARROW_LEAST;
+    for (int64_t i = 0; i < n; i++) order[i] = BF16_LEAST;
     take_row(p, DTYPE_I16, (const char *)joined, from, n, &values);
     store_ordered(p, (task * p->size[0] * p->size[1] + row) * columns + from, n, order);
   }

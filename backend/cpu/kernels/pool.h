@@ -11,7 +11,7 @@ typedef struct pool_args {
   void *out;              /* (planes, size...) */
   int64_t *indices;       /* the same shape, may be absent: of each maximum in its plane */
   dtype type;             /* of x and out in the program */
-  dtype x_type, out_type; /* as stored: of maxima alone F32 may be kept as BF16 (narrow.h) */
+  dtype x_type, out_type; /* as stored: of maxima alone F32 may be kept as BF16 (bf16.h) */
   int64_t planes, in[POOL_DIMS], size[POOL_DIMS];
   /* Unless adaptive: */
   int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], dilation[POOL_DIMS];

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/reduce_parts.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/walk.h"
 
 enum {
@@ -82,7 +82,7 @@ static bool is_float_sum(const reduce_task *t) {
 /* Elements [at, at + n) of x, of F32 or BF16. */
 static double sum_neighbours(const reduce_task *t, int64_t at, int64_t n) {
   if (t->x->type == DTYPE_F32) return accumulate_floats((const float *)t->x->data + at, n);
-  return narrow_sum((const uint16_t *)t->x->data + at, n);
+  return bf16_sum((const uint16_t *)t->x->data + at, n);
 }
 
 static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, int64_t end) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum { READS_PER_THREAD = 32 * 1024 };

@@ -10,7 +10,7 @@ enum { UPSAMPLE_DIMS = 3 };
 typedef struct upsample_args {
   const void *x;          /* (planes, in...) */
   void *out;              /* (planes, out...) */
-  dtype x_type, out_type; /* the same, except where F32 is kept as BF16 (narrow.h) */
+  dtype x_type, out_type; /* the same, except where F32 is kept as BF16 (bf16.h) */
   int64_t planes;
   resample_axis axes[UPSAMPLE_DIMS]; /* missing ones: of size 1 */
   int precision; /* > 0: weights are integers, sums are divided by 2^precision, rounded and clamped

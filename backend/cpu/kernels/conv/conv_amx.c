@@ -4,11 +4,11 @@
 
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
@@ -185,7 +185,7 @@ static void store(const conv_amx *t, const conv_amx_patch *k, const float *sums,
                      .sums_step = t->sum_step,
                      .row_step = t->row_step,
                      .bias = p->bias ? (const float *)p->bias + output : NULL,
-                     .added = p->tail.added ? narrow_at(p->tail.added, added_narrow, to) : NULL,
+                     .added = p->tail.added ? float_at(p->tail.added, added_narrow, to) : NULL,
                      .out = apart ? memory : out,
                      .out_step = apart ? n : cells,
                      .outputs = k->outputs,
@@ -197,7 +197,7 @@ static void store(const conv_amx *t, const conv_amx_patch *k, const float *sums,
                      .high = p->tail.high});
   if (!narrow) steps_in_place(&p->steps, out, to, n, k->outputs, cells);
   if (!apart) return;
-  narrow_steps(&p->steps, memory, n * k->outputs);
+  bf16_steps(&p->steps, memory, n * k->outputs);
   narrow_rows(memory, k->outputs, n, out, cells);
 }
 

@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/conv/conv_words.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 
 enum {
   MOST_COLUMNS = 256, /* of a task: their sums stay in the second-level cache */
@@ -63,8 +63,8 @@ static void copy_row(const conv_amx *t, phase_row r, const void *from, const voi
   const bool narrow = is_bf16(t->p->x_type);
   memset(to, 0, (size_t)r.left * sizeof *to);
   if (n > 0)
-    conv_join_row(narrow, narrow_at(from, narrow, r.first),
-                  odd ? narrow_at(odd, narrow, r.first) : NULL, t->p->dims[2].stride, n,
+    conv_join_row(narrow, float_at(from, narrow, r.first),
+                  odd ? float_at(odd, narrow, r.first) : NULL, t->p->dims[2].stride, n,
                   to + r.left);
   memset(to + r.left + n, 0, (size_t)(width - r.left - n) * sizeof *to);
 }
@@ -112,8 +112,8 @@ static void copy_planes(const conv_amx *t, int64_t group, int64_t word, int64_t 
   }
   for (int64_t i = 0; i < words; i++) {
     const bool even = inside && 2 * i < channels, odd = inside && 2 * i + 1 < channels;
-    copy_row(t, r, even ? narrow_at(p->x, narrow, at + 2 * i * size) : NULL,
-             odd ? narrow_at(p->x, narrow, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
+    copy_row(t, r, even ? float_at(p->x, narrow, at + 2 * i * size) : NULL,
+             odd ? float_at(p->x, narrow, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
   }
 }
 

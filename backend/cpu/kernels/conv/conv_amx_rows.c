@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 
 enum { MOST_COLUMNS = 128 /* of a task */ };
 
@@ -39,9 +39,9 @@ static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
 /* Makes n words from element `at` of a row on. */
 static void join_words(const conv_amx *t, const void *from, int64_t at, int64_t n, uint32_t *to) {
   const bool narrow = is_bf16(t->p->x_type);
-  const void *even = narrow_at(from, narrow, at);
+  const void *even = float_at(from, narrow, at);
   if (t->p->dims[2].stride == 1)
-    conv_join_row(narrow, even, narrow_at(from, narrow, at + 1), 1, n, to);
+    conv_join_row(narrow, even, float_at(from, narrow, at + 1), 1, n, to);
   else if (narrow)
     memcpy(to, even, (size_t)n * sizeof *to);
   else
@@ -70,7 +70,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
     if (z < 0 || z >= d[0].in || y < 0 || y >= d[1].in)
       memset(to, 0, (size_t)t->seen[2] * sizeof *to);
     else
-      copy_row(t, narrow_at(p->x, is_bf16(p->x_type), at), to);
+      copy_row(t, float_at(p->x, is_bf16(p->x_type), at), to);
   }
 }
 

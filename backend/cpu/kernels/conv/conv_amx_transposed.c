@@ -3,7 +3,7 @@
  * columns of the planes as panels of words of two neighbouring channels. */
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 
 enum { TASK_PANELS = 8 };
 
@@ -87,7 +87,7 @@ static const uint32_t *pack_panels(const conv_amx *t, const conv_amx_patch *k, u
   for (int64_t at = 0; at < k->columns; at += AMX_COLUMNS) {
     int64_t first;
     const int columns = columns_at(p, k->column + at, &first);
-    amx_pack_panel(narrow_at(p->x, narrow, x + first), narrow, in_size(p), p->channels, t->words,
+    amx_pack_panel(float_at(p->x, narrow, x + first), narrow, in_size(p), p->channels, t->words,
                    columns, panel + at * t->words);
   }
   return panel;

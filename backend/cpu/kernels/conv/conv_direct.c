@@ -11,12 +11,12 @@
 #include "backend/cpu/kernels/conv/conv_weight.h"
 #include "backend/cpu/kernels/conv/conv_words.h"
 #include "backend/cpu/kernels/conv/direct_kernels.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
@@ -199,8 +199,8 @@ static void copy_row(const direct *t, const void *from, const void *odd, float *
   const int64_t n = stop > left ? stop - left : 0, first = left * step - d->padding;
   memset(to, 0, (size_t)left * sizeof *to);
   const bool narrow = is_bf16(t->p->x_type);
-  const void *x = from ? narrow_at(from, narrow, first) : NULL,
-             *y = odd ? narrow_at(odd, narrow, first) : NULL;
+  const void *x = from ? float_at(from, narrow, first) : NULL,
+             *y = odd ? float_at(odd, narrow, first) : NULL;
   if (n > 0 && conv_is_rounded(t->p))
     conv_join_row(narrow, x, y, step, n, (uint32_t *)(void *)(to + left));
   else if (step > 1)
@@ -223,8 +223,8 @@ static void copy_plane_row(const direct *t, int64_t plane, int64_t row) {
   const int64_t at = from * size + (at_z * d[1].in + at_y) * d[2].in;
   const bool narrow = is_bf16(t->p->x_type), pairs = channel + 1 < t->p->channels;
   float *to = t->copied + group * t->depth * plane_size(t) + i * t->depth_step;
-  copy_row(t, inside ? narrow_at(t->p->x, narrow, at) : NULL,
-           inside && conv_is_rounded(t->p) && pairs ? narrow_at(t->p->x, narrow, at + size) : NULL,
+  copy_row(t, inside ? float_at(t->p->x, narrow, at) : NULL,
+           inside && conv_is_rounded(t->p) && pairs ? float_at(t->p->x, narrow, at + size) : NULL,
            to + z * t->steps[0] + y * t->steps[1]);
 }
 
@@ -313,7 +313,7 @@ static void store_rows(const direct *t, int64_t output, int64_t to, int64_t n, i
     steps_in_place(&p->steps, out, to, n, outputs, step);
     return;
   }
-  narrow_steps(&p->steps, rows, n * outputs);
+  bf16_steps(&p->steps, rows, n * outputs);
   narrow_rows(rows, outputs, n, (uint16_t *)p->out + to, t->cells);
 }
 

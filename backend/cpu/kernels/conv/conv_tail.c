@@ -2,7 +2,7 @@
 #include "backend/cpu/kernels/conv/conv_tail.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/vec4.h"
 
 /* Outputs [i, n). */

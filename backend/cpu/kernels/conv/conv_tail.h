@@ -11,7 +11,7 @@
 typedef struct conv_tail {
   const void *added; /* like out; may be absent */
   float low, high;   /* -INFINITY, INFINITY: none */
-  dtype added_type;  /* F32, or BF16 where F32 is kept so (narrow.h) */
+  dtype added_type;  /* F32, or BF16 where F32 is kept so (bf16.h) */
 } conv_tail;
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};

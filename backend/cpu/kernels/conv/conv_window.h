@@ -29,7 +29,7 @@ typedef struct conv_args {
   const void *packed;     /* the weight as the kernel that packs it made it, where is_packed */
   void *out;              /* (images, groups * outputs, out...) */
   dtype type;             /* of x, bias and out in the program */
-  dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (narrow.h) */
+  dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (bf16.h) */
   dtype weight_type;
   bool transposed, is_packed;
   bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */

@@ -3,15 +3,15 @@
 
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
 
 enum { SOME = 64 /* words of a row that are gathered at once */ };
 
 static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
                         uint32_t *to) {
-  if (step == 1) narrow_join(even, odd, n, to);
-  if (step == 2) narrow_join_halves(even, odd, n, to);
+  if (step == 1) bf16_join(even, odd, n, to);
+  if (step == 2) bf16_join_halves(even, odd, n, to);
   for (int64_t i = 0; step > 2 && i < n; i++)
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }

@@ -1,12 +1,12 @@
 /* Planes convolved by themselves. */
 #include "backend/cpu/kernels/conv/depthwise.h"
 
+#include "backend/cpu/kernels/conv/depthwise_bf16.h"
 #include "backend/cpu/kernels/conv/depthwise_kernels.h"
 #include "backend/cpu/kernels/conv/depthwise_lanes.h"
-#include "backend/cpu/kernels/conv/depthwise_narrow.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/slots.h"
 #include "backend/cpu/kernels/support/vector.h"
 
@@ -140,8 +140,8 @@ static float sum_narrow(const conv_part *a, const depthwise_strip *s, int64_t y,
     const int64_t row = input_at(&a->d[1], s->row + y, t / side),
                   column = input_at(&a->d[2], x, t % side);
     if (row >= 0 && row < s->in_rows && column >= 0 && column < s->in_columns)
-      sum += s->weight[t] * (s->narrow_x ? bf16_to_f32(s->narrow_x[row * s->in_columns + column])
-                                         : s->x[row * s->in_columns + column]);
+      sum += s->weight[t] * (s->bf16_x ? bf16_to_f32(s->bf16_x[row * s->in_columns + column])
+                                       : s->x[row * s->in_columns + column]);
   }
   return sum;
 }
@@ -150,8 +150,8 @@ static void sum_narrow_rows(const conv_part *a, const depthwise_strip *s) {
   for (int64_t i = 0; i < s->rows * s->columns; i++) {
     float sum = sum_narrow(a, s, i / s->columns, i % s->columns);
     conv_tail_row(&s->tail, s->bias, i, 1, &sum, &sum);
-    if (s->narrow_out)
-      narrow_row(&sum, 1, s->narrow_out + i);
+    if (s->bf16_out)
+      narrow_row(&sum, 1, s->bf16_out + i);
     else
       s->out[i] = sum;
   }
@@ -160,7 +160,7 @@ static void sum_narrow_rows(const conv_part *a, const depthwise_strip *s) {
 /* The same row by row, of which what lies outside of the image is left out. */
 static void sum_rows(const conv_part *a, const depthwise_strip *s) {
   plane_taps taps;
-  if (s->narrow_x || s->narrow_out) {
+  if (s->bf16_x || s->bf16_out) {
     sum_narrow_rows(a, s);
     return;
   }
@@ -193,7 +193,7 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
   const int64_t in = (plane / outputs * p->groups + channel) * in_size(p);
   const int64_t at = plane * out_size(p) + row * of.columns, n = of.rows * of.columns;
   if (is_bf16(p->x_type)) {
-    of.narrow_x = (const uint16_t *)p->x + in;
+    of.bf16_x = (const uint16_t *)p->x + in;
   } else {
     of.x = (const float *)p->x + in;
     of.x_end = of.x + in_size(p);
@@ -202,12 +202,12 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
   if (in_scratch)
     of.out = of.copied; /* which narrow rows do not need */
   else if (is_bf16(p->out_type))
-    of.narrow_out = (uint16_t *)p->out + at;
+    of.bf16_out = (uint16_t *)p->out + at;
   else
     of.out = (float *)p->out + at;
   if (of.tail.added) of.tail.added = (const float *)of.tail.added + at;
-  if (are_finite(of.weight, tap_count(a)) && of.narrow_x)
-    depthwise_narrow_run(&of, a->d[2].taps, a->d[2].stride);
+  if (are_finite(of.weight, tap_count(a)) && of.bf16_x)
+    depthwise_bf16_run(&of, a->d[2].taps, a->d[2].stride);
   else if (are_finite(of.weight, tap_count(a)))
     s->run(&of);
   else
@@ -216,7 +216,7 @@ static void run_strip(const strips *s, int64_t plane, int64_t strip, char *scrat
     steps_in_place(&p->steps, of.out, at, n, 1, 0);
     return;
   }
-  narrow_steps(&p->steps, of.out, n);
+  bf16_steps(&p->steps, of.out, n);
   narrow_row(of.out, n, (uint16_t *)p->out + at);
 }
 

@@ -11,14 +11,14 @@ enum {
 
 typedef struct depthwise_strip {
   const float *x, *x_end;      /* the plane: rows of in_columns */
-  const uint16_t *narrow_x;    /* the same, kept as BF16, for depthwise_narrow.h; else NULL */
+  const uint16_t *bf16_x;      /* the same, kept as BF16, for depthwise_bf16.h; else NULL */
   int64_t in_rows, in_columns; /* in_columns >= 1 */
   int64_t top, left;           /* padding; left < DEPTHWISE_MOST_SIDE */
   const float *weight;         /* (side, side) */
   float bias;                  /* -0.0: none */
   int64_t row, rows, columns;  /* output rows [row, row + rows) of `columns` are made; not 0 */
   float *out;                  /* (rows, columns) */
-  uint16_t *narrow_out;        /* in its place, as BF16; else NULL */
+  uint16_t *bf16_out;          /* in its place, as BF16; else NULL */
   conv_tail tail;              /* of out */
   float *copied;               /* depthwise_pitch() floats for each row that they see */
 } depthwise_strip;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/conv/depthwise_kernels.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/support/avx512.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
 
 #if KERNEL_X86
 
@@ -277,7 +277,7 @@ static void make_band(band *b, int64_t row, int64_t rows) {
   turn_band(b, row, rows);
   sum_band(b, row, rows);
   if (is_bf16(p->out_type)) {
-    narrow_steps(&p->steps, b->m.sums, n * LANES);
+    bf16_steps(&p->steps, b->m.sums, n * LANES);
     store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
     return;
   }
@@ -302,8 +302,8 @@ bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
-    b.x[i] = narrow_at(p->x, is_bf16(p->x_type),
-                       (out / outputs * p->groups + output / p->outputs) * in_size(p));
+    b.x[i] = float_at(p->x, is_bf16(p->x_type),
+                      (out / outputs * p->groups + output / p->outputs) * in_size(p));
     weight[i] = (const float *)p->weight + output * tap_count(a);
     b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;
   }

@@ -4,14 +4,14 @@
 #include "backend/cpu/kernels/conv/pointwise.h"
 
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
+#include "backend/cpu/kernels/conv/pointwise_bf16.h"
 #include "backend/cpu/kernels/conv/pointwise_kernels.h"
-#include "backend/cpu/kernels/conv/pointwise_narrow.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/gemm/codes.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
@@ -139,7 +139,7 @@ static const void *plane_at(const cutting *c, int64_t image, int64_t group, int6
                             int64_t column) {
   const conv_args *p = c->a->p;
   const int64_t plane = (image * p->groups + group) * p->channels + channel;
-  return narrow_at(p->x, is_bf16(p->x_type), plane * c->cells + column);
+  return float_at(p->x, is_bf16(p->x_type), plane * c->cells + column);
 }
 
 static void join_panels(const cutting *c, const void *from, int64_t columns, uint32_t *to) {
@@ -147,10 +147,10 @@ static void join_panels(const cutting *c, const void *from, int64_t columns, uin
   const bool narrow = is_bf16(p->x_type);
   if (c->tiled)
     for (int64_t i = 0; i < columns; i += AMX_COLUMNS, to += c->k * AMX_COLUMNS)
-      amx_pack_panel(narrow_at(from, narrow, i), narrow, c->cells, p->channels, c->k,
+      amx_pack_panel(float_at(from, narrow, i), narrow, c->cells, p->channels, c->k,
                      (int)least(AMX_COLUMNS, columns - i), to);
   else if (narrow)
-    narrow_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
+    bf16_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
   else
     pairs_join_panels(from, c->cells, p->channels, columns, c->whole.nr, to);
 }
@@ -216,9 +216,9 @@ static int64_t output_at(const cutting *c, const patch *t, int64_t row) {
   return (t->image * p->groups + t->group) * p->outputs + row;
 }
 
-_Static_assert((int)AMX_COLUMNS == (int)NARROW_COLUMNS, "sums of one are stored as the other's");
+_Static_assert((int)AMX_COLUMNS == (int)BF16_COLUMNS, "sums of one are stored as the other's");
 /* Sums of tiles by AMX, of whose rows there are `rows`. */
-static void run_tiled(const cutting *c, const narrow_tile *tile, int rows, int columns) {
+static void run_tiled(const cutting *c, const bf16_tile *tile, int rows, int columns) {
   static const int64_t offset = 0;
   _Alignas(64) float sums[AMX_OUTPUTS * AMX_COLUMNS];
   const amx_sums all = {.blocks = c->k / AMX_WORDS,
@@ -231,21 +231,21 @@ static void run_tiled(const cutting *c, const narrow_tile *tile, int rows, int c
                         .c_step = AMX_COLUMNS,
                         .asks = true};
   amx_sums_run(&all, rows > AMX_OUTPUTS / 2 ? AMX_OUTPUTS : AMX_OUTPUTS / 2, columns);
-  narrow_tile_store(tile, rows, columns, sums);
+  bf16_tile_store(tile, rows, columns, sums);
 }
 
-static void run_sums(const cutting *c, const narrow_tile *tile, int rows, int columns) {
+static void run_sums(const cutting *c, const bf16_tile *tile, int rows, int columns) {
   if (c->tiled)
     run_tiled(c, tile, rows, columns);
   else
-    narrow_tile_run(tile, rows, columns);
+    bf16_tile_run(tile, rows, columns);
 }
 
 /* Tiles of words, and those that read, add or write BF16. */
 static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, int rows,
                        int columns) {
   const conv_args *p = c->a->p;
-  narrow_tile tile = {
+  bf16_tile tile = {
       .channels = p->channels,
       .a = (const uint32_t *)(const void *)t->a,
       .a_step = t->a_step,
@@ -264,12 +264,12 @@ static void run_narrow(const cutting *c, const pointwise_tile *t, int64_t at, in
     run_sums(c, &tile, rows, columns);
     return;
   }
-  _Alignas(64) float sums[AMX_OUTPUTS * NARROW_COLUMNS];
+  _Alignas(64) float sums[AMX_OUTPUTS * BF16_COLUMNS];
   tile.c = sums;
   tile.c_step = columns;
   tile.c_type = DTYPE_F32;
   run_sums(c, &tile, rows, columns);
-  narrow_steps(&p->steps, sums, (int64_t)rows * columns);
+  bf16_steps(&p->steps, sums, (int64_t)rows * columns);
   narrow_rows(sums, rows, columns, (uint16_t *)p->out + at, t->c_step);
 }
 

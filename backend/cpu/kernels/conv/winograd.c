@@ -8,11 +8,11 @@
 
 #include "backend/cpu/kernels/conv/conv_weight.h"
 #include "backend/cpu/kernels/conv/winograd_kernels.h"
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
@@ -262,7 +262,7 @@ static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t outpu
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
   uint16_t narrow[LANES * CELLS];
   if (is_bf16(p->out_type)) {
-    narrow_steps(&p->steps, cells, here * CELLS);
+    bf16_steps(&p->steps, cells, here * CELLS);
     narrow_row(cells, here * CELLS, narrow);
   } else {
     steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);

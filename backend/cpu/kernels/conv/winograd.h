@@ -17,7 +17,7 @@ typedef struct winograd_args {
   const void *packed;     /* the weight by kernel_winograd_pack */
   const void *bias;       /* (groups * outputs), may be absent */
   void *out;              /* (images, groups * outputs, out_rows, out_columns) */
-  dtype x_type, out_type; /* F32, or BF16 where F32 is kept so (narrow.h) */
+  dtype x_type, out_type; /* F32, or BF16 where F32 is kept so (bf16.h) */
   dtype weight_type;
   encoding encoding; /* of the weight: unless plain, its dims[0] rows */
   int64_t images, groups, channels, outputs;

@@ -1,8 +1,8 @@
 /* Lists of elementwise steps, shared out among threads. */
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/features.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/walk.h"
 
 enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a thread */ };
@@ -53,8 +53,8 @@ static void combine_some(const row_numbers *t, combine_row run, int64_t at, int6
     return;
   }
   if (widens && rounds) {
-    narrow_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
-                   (uint16_t *)t->out + at);
+    bf16_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
+                 (uint16_t *)t->out + at);
     return;
   }
   for (int64_t some; n > 0; at += some, n -= some) {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/features.h"
-#include "backend/cpu/kernels/support/narrow.h"
 #include "backend/cpu/kernels/support/real_math.h"
 #include "backend/cpu/kernels/support/walk.h"
 

@@ -39,7 +39,7 @@ typedef struct kstep {
   kstep_constant constants[STEP_ARITY]; /* of the operands that are constants */
 } kstep;
 
-/* out: (n), contiguous, of the last step's type, or of F32 that is kept as BF16 (narrow.h). */
+/* out: (n), contiguous, of the last step's type, or of F32 that is kept as BF16 (bf16.h). */
 typedef struct elementwise_head {
   int n_inputs, n_steps, n_constants;
   int64_t n;

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/codes.h"
 #include "backend/cpu/kernels/gemm/dots.h"
 #include "backend/cpu/kernels/gemm/few_rows.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/index.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/slots.h"
 #include "backend/cpu/kernels/support/vector.h"
 
@@ -124,7 +124,7 @@ static void finish_product(const void *user, int64_t batch, int64_t row, int64_t
     conv_tail_row(t, -0.0F, at + i * p->n, columns, out, out);
   if (!rounds) steps_in_place(&p->steps, sums, at, columns, rows, p->n);
   for (int64_t i = 0; rounds && i < rows; i++) {
-    narrow_steps(&p->steps, sums + i * p->n, columns);
+    bf16_steps(&p->steps, sums + i * p->n, columns);
     narrow_row(sums + i * p->n, columns, (uint16_t *)p->out + at + i * p->n);
   }
 }

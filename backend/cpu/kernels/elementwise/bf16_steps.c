@@ -1,5 +1,5 @@
 /* Steps with fewer digits. */
-#include "backend/cpu/kernels/elementwise/narrow_steps.h"
+#include "backend/cpu/kernels/elementwise/bf16_steps.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
 
@@ -52,7 +52,7 @@ TARGET_AVX512 static void run_silu(float *x, int64_t n) { run_step(FLOAT_STEP_SI
 TARGET_AVX512 static void run_gelu(float *x, int64_t n) { run_step(FLOAT_STEP_GELU, x, n); }
 #endif
 
-void narrow_steps(const short_elementwise_args *e, float *values, int64_t n) {
+void bf16_steps(const short_elementwise_args *e, float *values, int64_t n) {
 #if KERNEL_X86
   const elementwise_head *h = &e->head;
   if (h->n_steps == 1 && h->n_constants == 0 && e->steps[0].form == KSTEP_MAP &&

@@ -1,12 +1,12 @@
 /* Rows of BF16 between memory and what computes in floats. By AVX-512 in whole vectors, of which
  * the last one overlaps the one before: masked stores of elements of 16 bits are slow (Zen 4 and
  * 5). Only rows shorter than a vector have masks. */
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-bool narrow_pays(void) { return cpu_has_avx512_bf16(); }
+bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
 
 #if KERNEL_X86
 enum { LANES = 16 };
@@ -230,7 +230,7 @@ void widen_row(const uint16_t *from, int64_t n, float *to) {
   load_row(COMPUTE_F32, DTYPE_BF16, from, 1, n, to);
 }
 
-void narrow_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
+void bf16_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     join_bf16(even, odd, n, to);
@@ -240,7 +240,7 @@ void narrow_join(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t 
   join_portable(even, odd, 1, n, to);
 }
 
-void narrow_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
+void bf16_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     join_halves_bf16(even, odd, n, to);
@@ -250,8 +250,8 @@ void narrow_join_halves(const uint16_t *even, const uint16_t *odd, int64_t n, ui
   join_portable(even, odd, 2, n, to);
 }
 
-void narrow_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
-                        uint32_t *to) {
+void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, int64_t width,
+                      uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     join_panels_bf16(x, step, rows, n, width, to);
@@ -265,7 +265,7 @@ void narrow_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n
                     least(width, n - column), to + column * words + i * width);
 }
 
-double narrow_sum(const uint16_t *x, int64_t n) {
+double bf16_sum(const uint16_t *x, int64_t n) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) return sum_bf16(x, n);
 #endif
@@ -274,7 +274,7 @@ double narrow_sum(const uint16_t *x, int64_t n) {
   return sum;
 }
 
-void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
+void bf16_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
   enum { MOMENTS = 1024 };
 #if KERNEL_X86
   for (int64_t i = 0; cpu_has_avx512_bf16() && i < n; i += MOMENTS)
@@ -288,7 +288,7 @@ void narrow_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
   }
 }
 
-void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to) {
+void bf16_shift(const uint16_t *x, int64_t n, float scale, float shift, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     shift_bf16(x, n, scale, shift, to);
@@ -298,7 +298,7 @@ void narrow_shift(const uint16_t *x, int64_t n, float scale, float shift, float 
   for (int64_t i = 0; i < n; i++) to[i] = bf16_to_f32(x[i]) * scale + shift;
 }
 
-void narrow_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to) {
+void bf16_combine(bool multiplies, const uint16_t *x, int64_t n, float number, uint16_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     combine_bf16(multiplies, x, n, number, to);
@@ -316,7 +316,7 @@ static int16_t order_of(uint16_t x) {
   return (int16_t)(x & 0x8000 ? x ^ 0x7fff : x);
 }
 
-void narrow_larger(const uint16_t *x, int64_t n, int16_t *y) {
+void bf16_larger(const uint16_t *x, int64_t n, int16_t *y) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     larger_bf16(x, n, y);
@@ -326,7 +326,7 @@ void narrow_larger(const uint16_t *x, int64_t n, int16_t *y) {
   for (int64_t i = 0; i < n; i++) y[i] = order_of(x[i]) > y[i] ? order_of(x[i]) : y[i];
 }
 
-void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y) {
+void bf16_larger_halves(const int16_t *x, int64_t n, int16_t *y) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     larger_halves_bf16(x, n, y);
@@ -336,7 +336,7 @@ void narrow_larger_halves(const int16_t *x, int64_t n, int16_t *y) {
   for (int64_t i = 0; i < n; i++) y[i] = x[2 * i] > y[i] ? x[2 * i] : y[i];
 }
 
-void narrow_ordered(const int16_t *x, int64_t n, uint16_t *to) {
+void bf16_ordered(const int16_t *x, int64_t n, uint16_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     ordered_bf16(x, n, to);

@@ -1,6 +1,6 @@
-#ifndef BACKEND_CPU_KERNELS_CONV_POINTWISE_NARROW_H
-#define BACKEND_CPU_KERNELS_CONV_POINTWISE_NARROW_H
-/* Tiles of pointwise_kernels.h's rounded convolutions with values that are kept as BF16 (narrow.h):
+#ifndef BACKEND_CPU_KERNELS_CONV_POINTWISE_BF16_H
+#define BACKEND_CPU_KERNELS_CONV_POINTWISE_BF16_H
+/* Tiles of pointwise_kernels.h's rounded convolutions with values that are kept as BF16 (bf16.h):
  * planes are read where they lie, two rows at a time, and results rounded as they are stored. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 
 /* c (rows, columns) = limits(a times b + bias + added). */
-typedef struct narrow_tile {
+typedef struct bf16_tile {
   int64_t channels;  /* k of a, two in a word of pairs.h */
   const uint32_t *a; /* word (row, i): a[i * a_step + row] */
   int64_t a_step;
@@ -22,12 +22,12 @@ typedef struct narrow_tile {
   bool b_is_planes;
   dtype added_type, c_type; /* F32 or BF16 */
   float low, high;
-} narrow_tile;
+} bf16_tile;
 
-enum { NARROW_ROWS = 12, NARROW_COLUMNS = 32 };
-/* columns: NARROW_COLUMNS, or half of them. */
-void narrow_tile_run(const narrow_tile *t, int rows, int columns);
-/* The same of sums (rows, NARROW_COLUMNS) of any number of rows, by AVX-512. */
-void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums);
+enum { BF16_ROWS = 12, BF16_COLUMNS = 32 };
+/* columns: BF16_COLUMNS, or half of them. */
+void bf16_tile_run(const bf16_tile *t, int rows, int columns);
+/* The same of sums (rows, BF16_COLUMNS) of any number of rows, by AVX-512. */
+void bf16_tile_store(const bf16_tile *t, int rows, int columns, const float *sums);
 
 #endif

@@ -1,13 +1,13 @@
 /* Tiles of rounded convolutions of one element, on values that are kept as BF16. */
-#include "backend/cpu/kernels/conv/pointwise_narrow.h"
+#include "backend/cpu/kernels/conv/pointwise_bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/narrow.h"
+#include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/vec4.h"
 
 #if KERNEL_X86
 #define TILE_ROWS 12
-enum { LANES = 16, MOST_SUMS = TILE_ROWS * NARROW_COLUMNS / LANES };
+enum { LANES = 16, MOST_SUMS = TILE_ROWS * BF16_COLUMNS / LANES };
 
 /* Words of 16 or 32 columns of two rows of BF16, the second of which may be zeros. Of 32 they are
  * in the order in which vectors are unpacked: see in_order. */
@@ -46,7 +46,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const narrow_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const bf16_tile *t, const int rows,
                                                  const int vectors, __m512 *sums) {
   const uint32_t *a = t->a;
   const uint16_t *b = t->b;
@@ -67,7 +67,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const narrow_tile *t, const int
     for (int i = 0; i < rows; i++) in_order(sums + 2 * i);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const narrow_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *t, const int rows,
                                                const int vectors, __m512 *sums) {
   const uint32_t *a = t->a, *b = t->b;
   __m512i words[2];
@@ -78,9 +78,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const narrow_tile *t, const int r
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const narrow_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *t, const int rows,
                                                  const int vectors, const __m512 *sums) {
-  const narrow_tile own = *t; /* which no store changes */
+  const bf16_tile own = *t; /* which no store changes */
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++)
@@ -99,7 +99,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const narrow_tile *t, const int
     }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const narrow_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *t, const int rows,
                                                const int vectors) {
   __m512 sums[MOST_SUMS];
 #pragma GCC unroll 24
@@ -111,23 +111,23 @@ TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const narrow_tile *t, const int r
   store_tile(t, rows, vectors, sums);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const narrow_tile *t, int rows, const int vectors){
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const bf16_tile *t, int rows, const int vectors){
 #define TILE_CASE(n) tile_one(t, n, vectors)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
-TARGET_AVX512_BF16 static void run_whole(const narrow_tile *t, int rows) {
+TARGET_AVX512_BF16 static void run_whole(const bf16_tile *t, int rows) {
   tile_rows(t, rows, 2);
 }
-TARGET_AVX512_BF16 static void run_half(const narrow_tile *t, int rows) { tile_rows(t, rows, 1); }
+TARGET_AVX512_BF16 static void run_half(const bf16_tile *t, int rows) { tile_rows(t, rows, 1); }
 #undef TILE_ROWS
 
 /* What is absent is known where it is compiled: a row takes few instructions then. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const narrow_tile *t, int rows, const int vectors,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *t, int rows, const int vectors,
                                                 const bool adds, const float *sums) {
-  const narrow_tile own = *t;
+  const bf16_tile own = *t;
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
-  for (int i = 0; i < rows; i++, sums += NARROW_COLUMNS) {
+  for (int i = 0; i < rows; i++, sums += BF16_COLUMNS) {
     const __m512 bias = _mm512_set1_ps(own.bias ? own.bias[i] : -0.0F);
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
@@ -144,9 +144,9 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const narrow_tile *t, int rows, 
   }
 }
 
-TARGET_AVX512_BF16 static void store_rows(const narrow_tile *t, int rows, int columns,
+TARGET_AVX512_BF16 static void store_rows(const bf16_tile *t, int rows, int columns,
                                           const float *sums) {
-  if (columns < NARROW_COLUMNS)
+  if (columns < BF16_COLUMNS)
     store_all(t, rows, 1, t->added != NULL, sums);
   else if (t->added)
     store_all(t, rows, 2, true, sums);
@@ -157,7 +157,7 @@ TARGET_AVX512_BF16 static void store_rows(const narrow_tile *t, int rows, int co
 
 /* ---------------------------------------------------------------- any processor */
 
-static float sum_of(const narrow_tile *t, int row, int column) {
+static float sum_of(const bf16_tile *t, int row, int column) {
   const uint16_t *planes = t->b;
   const uint32_t *words = t->b;
   float sum = 0;
@@ -172,7 +172,7 @@ static float sum_of(const narrow_tile *t, int row, int column) {
   return sum;
 }
 
-static void run_portable(const narrow_tile *t, int rows, int columns) {
+static void run_portable(const bf16_tile *t, int rows, int columns) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       const int64_t at = i * t->c_step + j;
@@ -187,17 +187,17 @@ static void run_portable(const narrow_tile *t, int rows, int columns) {
     }
 }
 
-void narrow_tile_run(const narrow_tile *t, int rows, int columns) {
+void bf16_tile_run(const bf16_tile *t, int rows, int columns) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    (columns == NARROW_COLUMNS ? run_whole : run_half)(t, rows);
+    (columns == BF16_COLUMNS ? run_whole : run_half)(t, rows);
     return;
   }
 #endif
   run_portable(t, rows, columns);
 }
 
-void narrow_tile_store(const narrow_tile *t, int rows, int columns, const float *sums) {
+void bf16_tile_store(const bf16_tile *t, int rows, int columns, const float *sums) {
 #if KERNEL_X86
   store_rows(t, rows, columns, sums);
 #else

@@ -2,7 +2,7 @@
  * words: their low halves are every other element, their high halves the ones behind these, as
  * floats by a shift and a mask. So sums of a row are in two vectors, of even and of odd columns,
  * which meet as they are stored. */
-#include "backend/cpu/kernels/conv/depthwise_narrow.h"
+#include "backend/cpu/kernels/conv/depthwise_bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
@@ -37,12 +37,12 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *s, __m512
 TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *s, __m512 y, int64_t at,
                                                  int64_t n) {
   const __mmask16 there = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
-  if (!s->narrow_out)
+  if (!s->bf16_out)
     _mm512_mask_storeu_ps(s->out + at, there, y);
   else if (n >= LANES)
-    _mm256_storeu_si256((void *)(s->narrow_out + at), (__m256i)_mm512_cvtneps_pbh(y));
+    _mm256_storeu_si256((void *)(s->bf16_out + at), (__m256i)_mm512_cvtneps_pbh(y));
   else
-    _mm256_mask_storeu_epi16(s->narrow_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
+    _mm256_mask_storeu_epi16(s->bf16_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
 }
 
 /* Columns from `column` on of output row y of the strip: even and odd ones by turns. */
@@ -68,7 +68,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *s, const floa
 #pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++) {
     if (first + r < 0 || first + r >= s->in_rows) continue;
-    const uint16_t *row = s->narrow_x + (first + r) * s->in_columns;
+    const uint16_t *row = s->bf16_x + (first + r) * s->in_columns;
     ask_for(row + left, (ROWS * stride * (int)s->in_columns) * (int)sizeof *row);
     load_row_of(s, row, left, side, whole, in);
 #pragma GCC unroll 4
@@ -122,12 +122,12 @@ TARGET_AVX512_BF16 static void strip_3_2(const depthwise_strip *s) { strip(s, 3,
 TARGET_AVX512_BF16 static void strip_5_1(const depthwise_strip *s) { strip(s, 5, 1); }
 TARGET_AVX512_BF16 static void strip_5_2(const depthwise_strip *s) { strip(s, 5, 2); }
 
-void depthwise_narrow_run(const depthwise_strip *s, int64_t side, int64_t stride) {
+void depthwise_bf16_run(const depthwise_strip *s, int64_t side, int64_t stride) {
   static const depthwise_kernel kernels[2][2] = {{strip_3_1, strip_3_2}, {strip_5_1, strip_5_2}};
   kernels[side == 5][stride == 2](s);
 }
 #else
-void depthwise_narrow_run(const depthwise_strip *s, int64_t side, int64_t stride) {
+void depthwise_bf16_run(const depthwise_strip *s, int64_t side, int64_t stride) {
   (void)s, (void)side, (void)stride;
 }
 #endif

@@ -7,8 +7,8 @@
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/bf16.h"
+#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
@@ -131,7 +131,7 @@ typedef struct stored_sums {
   void *out;         /* (outputs, rows, columns): outputs out_step apart */
   int64_t out_step;
   int64_t outputs, rows, columns;
-  bool added_is_narrow, out_is_narrow; /* else F32 */
+  bool added_is_bf16, out_is_bf16; /* else F32 */
   float low, high;
 } stored_sums;
 
@@ -139,12 +139,12 @@ typedef struct stored_sums {
 TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *s, const float *from,
                                                  __m512 bias, int64_t at, __mmask16 there) {
   __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
-  if (s->added && s->added_is_narrow)
+  if (s->added && s->added_is_bf16)
     sum += load_narrow_avx512(there, (const uint16_t *)s->added + at);
   else if (s->added)
     sum += _mm512_maskz_loadu_ps(there, (const float *)s->added + at);
   sum = _mm512_min_ps(_mm512_set1_ps(s->high), _mm512_max_ps(_mm512_set1_ps(s->low), sum));
-  if (s->out_is_narrow)
+  if (s->out_is_bf16)
     _mm256_mask_storeu_epi16((uint16_t *)s->out + at, there, (__m256i)_mm512_cvtneps_pbh(sum));
   else
     _mm512_mask_storeu_ps((float *)s->out + at, there, sum);
@@ -173,29 +173,28 @@ static void store_sums(const stored_sums *of) { (void)of; }
  * rounded are stored in `memory` (outputs, rows, columns) first. */
 static void store(const conv_amx *t, const conv_amx_patch *k, const float *sums, float *memory) {
   const conv_args *p = t->p;
-  const bool narrow = is_bf16(p->out_type), apart = narrow && p->steps.head.n_steps > 0;
+  const bool bf16 = is_bf16(p->out_type), apart = bf16 && p->steps.head.n_steps > 0;
   const int64_t output = k->group * p->outputs + k->strip * AMX_OUTPUTS, cells = out_size(p),
                 n = k->rows * k->columns;
   const int64_t to = (k->image * p->groups * p->outputs + output) * cells +
                      (k->z * p->dims[1].out + k->row) * p->dims[2].out + k->column;
-  void *out = (char *)p->out + (size_t)to * (narrow ? sizeof(uint16_t) : sizeof(float));
-  const bool added_narrow = is_bf16(p->tail.added_type);
-  store_sums(
-      &(stored_sums){.sums = sums,
-                     .sums_step = t->sum_step,
-                     .row_step = t->row_step,
-                     .bias = p->bias ? (const float *)p->bias + output : NULL,
-                     .added = p->tail.added ? float_at(p->tail.added, added_narrow, to) : NULL,
-                     .out = apart ? memory : out,
-                     .out_step = apart ? n : cells,
-                     .outputs = k->outputs,
-                     .rows = k->rows,
-                     .columns = k->columns,
-                     .added_is_narrow = added_narrow,
-                     .out_is_narrow = narrow && !apart,
-                     .low = p->tail.low,
-                     .high = p->tail.high});
-  if (!narrow) steps_in_place(&p->steps, out, to, n, k->outputs, cells);
+  void *out = (char *)p->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float));
+  const bool added_bf16 = is_bf16(p->tail.added_type);
+  store_sums(&(stored_sums){.sums = sums,
+                            .sums_step = t->sum_step,
+                            .row_step = t->row_step,
+                            .bias = p->bias ? (const float *)p->bias + output : NULL,
+                            .added = p->tail.added ? float_at(p->tail.added, added_bf16, to) : NULL,
+                            .out = apart ? memory : out,
+                            .out_step = apart ? n : cells,
+                            .outputs = k->outputs,
+                            .rows = k->rows,
+                            .columns = k->columns,
+                            .added_is_bf16 = added_bf16,
+                            .out_is_bf16 = bf16 && !apart,
+                            .low = p->tail.low,
+                            .high = p->tail.high});
+  if (!bf16) steps_in_place(&p->steps, out, to, n, k->outputs, cells);
   if (!apart) return;
   bf16_steps(&p->steps, memory, n * k->outputs);
   narrow_rows(memory, k->outputs, n, out, cells);

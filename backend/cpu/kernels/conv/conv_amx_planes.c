@@ -8,8 +8,8 @@
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
 #include "backend/cpu/kernels/conv/conv_words.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/bf16.h"
+#include "backend/cpu/kernels/support/counts.h"
 
 enum {
   MOST_COLUMNS = 256, /* of a task: their sums stay in the second-level cache */
@@ -60,12 +60,11 @@ static phase_row find_phase_row(const conv_amx *t, int64_t phase) {
 static void copy_row(const conv_amx *t, phase_row r, const void *from, const void *odd,
                      uint32_t *to) {
   const int64_t width = t->seen[2], n = from ? r.n : 0;
-  const bool narrow = is_bf16(t->p->x_type);
+  const bool bf16 = is_bf16(t->p->x_type);
   memset(to, 0, (size_t)r.left * sizeof *to);
   if (n > 0)
-    conv_join_row(narrow, float_at(from, narrow, r.first),
-                  odd ? float_at(odd, narrow, r.first) : NULL, t->p->dims[2].stride, n,
-                  to + r.left);
+    conv_join_row(bf16, float_at(from, bf16, r.first), odd ? float_at(odd, bf16, r.first) : NULL,
+                  t->p->dims[2].stride, n, to + r.left);
   memset(to + r.left + n, 0, (size_t)(width - r.left - n) * sizeof *to);
 }
 
@@ -96,8 +95,8 @@ static void copy_planes(const conv_amx *t, int64_t group, int64_t word, int64_t 
   const conv_args *p = t->p;
   const int64_t size = in_size(p), channels = p->channels - 2 * word,
                 at = ((t->image * p->groups + group) * p->channels + 2 * word) * size + from;
-  const bool narrow = is_bf16(p->x_type), inside = from >= 0 && channels > 0;
-  if (narrow && p->dims[2].stride <= 2) {
+  const bool bf16 = is_bf16(p->x_type), inside = from >= 0 && channels > 0;
+  if (bf16 && p->dims[2].stride <= 2) {
     conv_join_planes(&(conv_planes){.x = inside ? (const uint16_t *)p->x + at + r.first : NULL,
                                     .channels = channels,
                                     .channel = size,
@@ -112,8 +111,8 @@ static void copy_planes(const conv_amx *t, int64_t group, int64_t word, int64_t 
   }
   for (int64_t i = 0; i < words; i++) {
     const bool even = inside && 2 * i < channels, odd = inside && 2 * i + 1 < channels;
-    copy_row(t, r, even ? float_at(p->x, narrow, at + 2 * i * size) : NULL,
-             odd ? float_at(p->x, narrow, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
+    copy_row(t, r, even ? float_at(p->x, bf16, at + 2 * i * size) : NULL,
+             odd ? float_at(p->x, bf16, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
   }
 }
 

@@ -7,8 +7,8 @@
 #include "backend/cpu/kernels/conv/conv_words.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/bf16.h"
+#include "backend/cpu/kernels/support/counts.h"
 
 enum { MOST_COLUMNS = 128 /* of a task */ };
 
@@ -24,13 +24,13 @@ static int64_t output_step(const conv_amx *t) { return t->p->dims[2].stride / wo
 /* Returns word i of a row, of elements that may be padding. */
 static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
   const conv_dim *d = &t->p->dims[2];
-  const bool narrow = is_bf16(t->p->x_type);
+  const bool bf16 = is_bf16(t->p->x_type);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
     const int64_t at = i * word_step(t->p) + half - d->padding;
     if (at < 0 || at >= d->in) continue;
     const uint16_t bits =
-        narrow ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
+        bf16 ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
     word |= (uint32_t)bits << 16 * half;
   }
   return word;
@@ -38,11 +38,11 @@ static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
 
 /* Makes n words from element `at` of a row on. */
 static void join_words(const conv_amx *t, const void *from, int64_t at, int64_t n, uint32_t *to) {
-  const bool narrow = is_bf16(t->p->x_type);
-  const void *even = float_at(from, narrow, at);
+  const bool bf16 = is_bf16(t->p->x_type);
+  const void *even = float_at(from, bf16, at);
   if (t->p->dims[2].stride == 1)
-    conv_join_row(narrow, even, float_at(from, narrow, at + 1), 1, n, to);
-  else if (narrow)
+    conv_join_row(bf16, even, float_at(from, bf16, at + 1), 1, n, to);
+  else if (bf16)
     memcpy(to, even, (size_t)n * sizeof *to);
   else
     pairs_round(even, n, to);

@@ -10,7 +10,7 @@ enum { TASK_PANELS = 8 };
 #if KERNEL_X86
 /* Stores the outputs of n inputs of a row side by side, from sums of their even and odd columns. */
 TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, float bias,
-                                          int64_t n, bool narrow, void *to) {
+                                          int64_t n, bool bf16, void *to) {
   enum { LANES = 16 };
   const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                 next = _mm512_add_epi32(order, _mm512_set1_epi32(8));
@@ -19,8 +19,8 @@ TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, f
                    both = bits_between(0, 2 * least(LANES, n - i));
     const __m512 a = _mm512_maskz_loadu_ps((__mmask16)there, even + i) + _mm512_set1_ps(bias),
                  b = _mm512_maskz_loadu_ps((__mmask16)there, odd + i) + _mm512_set1_ps(bias);
-    float *out = (float *)to + (narrow ? i : 2 * i); /* a word or two per input */
-    if (narrow) {
+    float *out = (float *)to + (bf16 ? i : 2 * i); /* a word or two per input */
+    if (bf16) {
       const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(a)),
                     high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(b));
       _mm512_mask_storeu_epi32(out, (__mmask16)there,
@@ -33,9 +33,9 @@ TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, f
   }
 }
 #else
-static void interleave(const float *even, const float *odd, float bias, int64_t n, bool narrow,
+static void interleave(const float *even, const float *odd, float bias, int64_t n, bool bf16,
                        void *to) {
-  (void)even, (void)odd, (void)bias, (void)n, (void)narrow, (void)to;
+  (void)even, (void)odd, (void)bias, (void)n, (void)bf16, (void)to;
 }
 #endif
 
@@ -54,7 +54,7 @@ static void store_tile(const conv_amx *t, const conv_amx_patch *k, int64_t colum
   const conv_args *p = t->p;
   const conv_column_pairs s = conv_find_column_pairs(p, k->strip);
   const int64_t width = p->dims[2].in, output = k->group * p->outputs + s.first;
-  const bool narrow = is_bf16(p->out_type);
+  const bool bf16 = is_bf16(p->out_type);
   int64_t at;
   const int64_t n = columns_at(p, k->column + column, &at);
   for (int64_t o = 0; o < s.outputs; o++, sums += 2 * AMX_COLUMNS) {
@@ -64,8 +64,8 @@ static void store_tile(const conv_amx *t, const conv_amx_patch *k, int64_t colum
       const int64_t row = (at + i) / width, x = (at + i) % width;
       const int64_t to = plane + (row * p->dims[1].stride + s.y) * p->dims[2].out + 2 * x;
       m = least(n - i, width - x);
-      interleave(sums + i, sums + AMX_COLUMNS + i, bias, m, narrow,
-                 (char *)p->out + (size_t)to * (narrow ? sizeof(uint16_t) : sizeof(float)));
+      interleave(sums + i, sums + AMX_COLUMNS + i, bias, m, bf16,
+                 (char *)p->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float)));
     }
   }
 }
@@ -82,12 +82,12 @@ static void find_place(const conv_amx *t, int64_t place, conv_amx_patch *k) {
 /* panel (panels, words, AMX_COLUMNS) */
 static const uint32_t *pack_panels(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel) {
   const conv_args *p = t->p;
-  const bool narrow = is_bf16(p->x_type);
+  const bool bf16 = is_bf16(p->x_type);
   const int64_t x = (k->image * p->groups + k->group) * p->channels * in_size(p);
   for (int64_t at = 0; at < k->columns; at += AMX_COLUMNS) {
     int64_t first;
     const int columns = columns_at(p, k->column + at, &first);
-    amx_pack_panel(float_at(p->x, narrow, x + first), narrow, in_size(p), p->channels, t->words,
+    amx_pack_panel(float_at(p->x, bf16, x + first), bf16, in_size(p), p->channels, t->words,
                    columns, panel + at * t->words);
   }
   return panel;

@@ -73,7 +73,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_wide(const float *even, const float *
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_narrow, int64_t step,
+TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_rounded, int64_t step,
                                            int64_t rows, int64_t words, const int columns,
                                            uint32_t *to) {
   const uint16_t *narrow = x;
@@ -81,7 +81,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_narrow, 
   int64_t word = 0;
   for (int64_t row = 0; row < rows; row += 2, word++, to += AMX_COLUMNS) {
     const int64_t odd = row + 1 < rows ? step : 0;
-    if (is_narrow) {
+    if (is_rounded) {
       ask_for(narrow, 2 * 32);
       ask_for(narrow + odd, 2 * 32);
       join_narrow(narrow, odd ? narrow + odd : NULL, columns, to);
@@ -94,11 +94,11 @@ TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_narrow, 
   memset(to, 0, (size_t)((words - word) * AMX_COLUMNS) * sizeof *to);
 }
 
-TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows,
-                                          int64_t words, int columns, uint32_t *to) {
-  if (is_narrow && columns > 16)
+TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_rounded, int64_t step,
+                                          int64_t rows, int64_t words, int columns, uint32_t *to) {
+  if (is_rounded && columns > 16)
     pack(x, true, step, rows, words, 32, to);
-  else if (is_narrow)
+  else if (is_rounded)
     pack(x, true, step, rows, words, 16, to);
   else if (columns > 16)
     pack(x, false, step, rows, words, 32, to);
@@ -108,9 +108,9 @@ TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_narrow, int64_t
 TARGET_AMX void amx_sums_begin(void) { amx_begin(); }
 TARGET_AMX void amx_sums_end(void) { amx_end(); }
 void amx_sums_run(const amx_sums *t, int outputs, int columns) { run_tiles(t, outputs, columns); }
-void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
-  pack_panel(x, is_narrow, step, rows, words, columns, to);
+  pack_panel(x, is_rounded, step, rows, words, columns, to);
 }
 #else
 void amx_sums_begin(void) {}
@@ -118,8 +118,8 @@ void amx_sums_end(void) {}
 void amx_sums_run(const amx_sums *t, int outputs, int columns) {
   (void)t, (void)outputs, (void)columns;
 }
-void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
-  (void)x, (void)is_narrow, (void)step, (void)rows, (void)words, (void)columns, (void)to;
+  (void)x, (void)is_rounded, (void)step, (void)rows, (void)words, (void)columns, (void)to;
 }
 #endif

@@ -31,7 +31,7 @@ void amx_sums_run(const amx_sums *t, int outputs, int columns);
 
 /* A panel (words, AMX_COLUMNS), of which 16 or 32 columns are there, of rows of x that are `step`
  * apart, of F32 or BF16; zeros beyond the last row. */
-void amx_pack_panel(const void *x, bool is_narrow, int64_t step, int64_t rows, int64_t words,
+void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to);
 
 #endif

@@ -10,6 +10,7 @@
  * B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are, or made floats in
  * local memory. */
 #include "gemm.h"
+#include "matmul.h"
 
 #if WIDTH == 16 && A_ORDER == 1
 /* 16 k of ROWS rows to to[k * ROWS + row]. */
@@ -114,9 +115,7 @@ static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_si
 
 /* memory: DEPTH * strip floats for b, unless it is read where it is, and with SUMS_LOCAL those of
  * the sums. */
-__kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
-                   const index8 b_batch, const index_t b_k, const index_t b_n,
-                   __local float *memory) {
+__kernel void gemm(PANELS_PARAMS, DENSE_PARAMS, __local float *memory) {
   const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS,
                 first = (index_t)get_global_id(1) * panels_each,

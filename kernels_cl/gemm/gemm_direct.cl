@@ -60,7 +60,7 @@ static inline void sum_block(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   }
 }
 
-/* In a kernel with GEMM_PARAMS: all of a work-item, whose words are WORDS_TYPE. */
+/* In a kernel with GEMM_PARAMS and DENSE_PARAMS: all of a work-item, whose words are WORDS_TYPE. */
 #define MULTIPLY_BLOCK(words)                                                                  \
   const index_t z = (index_t)get_global_id(2), m0 = (index_t)get_global_id(1) * ROWS,          \
                 word = (index_t)get_global_id(0), n0 = word * COLUMNS;                         \
@@ -82,11 +82,11 @@ static inline void sum_block(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   for (int m = 0; m < rows; m++)                                                               \
     EPILOGUE(out + m * n_size, (index_t)at.out + (m0 + m) * n_size + n0, columns);
 
-__kernel void gemm_direct(GEMM_PARAMS) {
+__kernel void gemm_direct(GEMM_PARAMS, DENSE_PARAMS) {
   __global const uint4 *words = (__global const uint4 *)b + b_offset;
   MULTIPLY_BLOCK(words);
 }
 
-__kernel void gemm_direct_image(GEMM_PARAMS, __read_only image1d_buffer_t b_image) {
+__kernel void gemm_direct_image(GEMM_PARAMS, DENSE_PARAMS, __read_only image1d_buffer_t b_image) {
   MULTIPLY_BLOCK(b_image);
 }

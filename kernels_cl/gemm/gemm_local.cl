@@ -90,7 +90,7 @@ static inline void end_chain(float4 (*part)[BLOCKS], float4 (*sum)[BLOCKS]) {
 /* Row i, or column, of a work-item in the tile; lane: its place in that direction. */
 static inline int place_of(int i, int lane) { return i / 4 * SIDE * 4 + lane * 4 + i % 4; }
 
-__kernel void gemm_local(GEMM_PARAMS, PARTS_PARAMS) {
+__kernel void gemm_local(GEMM_PARAMS, DENSE_PARAMS, PARTS_PARAMS) {
   const index_t z = (index_t)get_group_id(2) / n_parts, tile_m = (index_t)get_group_id(1) * TILE,
                 tile_n = (index_t)get_group_id(0) * TILE;
   const product at = PRODUCT_AT(z);

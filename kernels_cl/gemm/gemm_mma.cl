@@ -124,7 +124,7 @@ static inline void end_chain(float (*part)[BLOCKS_N][4], float (*sum)[BLOCKS_N][
   }
 }
 
-__kernel void gemm_mma(GEMM_PARAMS, PARTS_PARAMS) {
+__kernel void gemm_mma(GEMM_PARAMS, DENSE_PARAMS, PARTS_PARAMS) {
   const index_t z = (index_t)get_group_id(2) / n_parts, tile_m = (index_t)get_group_id(1) * TILE,
                 tile_n = (index_t)get_group_id(0) * TILE;
   const product at = PRODUCT_AT(z);

@@ -2,14 +2,7 @@
  * to f32, few rows of a, and a b that gemm_panels_pack.cl has packed. A work-item makes `each`
  * panels of columns, whose sums (each, rows, COLUMNS) wait in local memory, `depth` k at a time, M
  * rows and P panels at once. Behind the sums are those k of a as floats, unless a is f32. */
-#include "common.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define B_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 0
-#endif
+#include "matmul.h"
 #ifndef WIDTH
 #define WIDTH 16 /* floats of a register */
 #endif
@@ -121,15 +114,8 @@ static inline void store_columns(__local const float *sum, int columns, float al
 }
 
 /* padded: m_size rounded up to M. */
-__kernel void gemm_panels(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                          const index8 a_batch, const index_t a_m, const index_t a_k,
-                          __global const STORAGE(B_TYPE) * b, const long b_offset,
-                          __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                          const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                          const index8 batch_dims, const index_t m_size, const index_t n_size,
-                          const index_t k_size, const int padded, const int each,
-                          const index_t depth, const float alpha, const float beta,
+__kernel void gemm_panels(GEMM_PARAMS, __global const STORAGE(B_TYPE) * b, const long b_offset,
+                          const int padded, const int each, const index_t depth,
                           __local float *scratch) {
   const index_t z = (index_t)get_global_id(1), panels = (n_size + COLUMNS - 1) / COLUMNS,
                 first = (index_t)get_global_id(0) * each;

@@ -77,7 +77,7 @@ static inline void copy_chunk(__global const STORAGE(A_TYPE) * a, index_t a_m, i
   }
 }
 
-__kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
+__kernel void gemv_rows(GEMM_PARAMS, DENSE_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   const product p = PRODUCT_AT(z);
   if (p.rows == 0) return;
@@ -159,7 +159,7 @@ static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, 
     }
 }
 
-__kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) {
+__kernel void gemv_columns(GEMM_PARAMS, DENSE_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   const product p = PRODUCT_AT(z);
   if (p.rows == 0) return;

@@ -3,12 +3,7 @@
  * (each, padded, PANEL) wait in local memory, `depth` parts of k at a time, M rows at once. Behind
  * the sums are those k of a as floats, and with lows the sums of their spans. */
 #include "codes.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 0
-#endif
+#include "matmul.h"
 #ifndef M
 #define M 1
 #endif
@@ -88,14 +83,8 @@ static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, in
 }
 
 /* padded: m_size rounded up to M. */
-__kernel void gemv_codes(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                         const index8 a_batch, const index_t a_m, const index_t a_k, CODES_PARAMS,
-                         __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                         const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                         __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                         const index8 batch_dims, const index_t m_size, const index_t n_size,
-                         const index_t k_size, const int padded, const int each, const int depth,
-                         const float alpha, const float beta, __local float *scratch) {
+__kernel void gemv_codes(GEMM_PARAMS, CODES_PARAMS, const int padded, const int each,
+                         const int depth, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1), panels = (n_size + PANEL - 1) / PANEL,
                 first = (index_t)get_global_id(0) * each;
   const int count = (int)min((index_t)each, panels - first), rows = (int)m_size;

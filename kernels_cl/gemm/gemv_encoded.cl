@@ -62,15 +62,7 @@ static inline void dot_parts(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   for (int m = 0; m < M; m++) sums[m] = fold(sum[m]);
 }
 
-__kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                           const index8 a_batch, const index_t a_m, const index_t a_k,
-                           ENCODED_PARAMS, __global const STORAGE(BIAS_TYPE) * bias,
-                           const long bias_offset, const index8 bias_batch, const index_t bias_m,
-                           const index_t bias_n, __global STORAGE(OUT_TYPE) * out,
-                           const long out_offset, const __global long *tiles,
-                           const long tiles_offset, const index8 batch_dims, const index_t m_size,
-                           const index_t n_size, const index_t k_size, const int each,
-                           const float alpha, const float beta, __local float *scratch) {
+__kernel void gemv_encoded(GEMM_PARAMS, ENCODED_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(2), m0 = (index_t)get_global_id(1) * M;
   const index8 b_batch = (index8)(GROUPED ? n_size : 0);
   const product p = PRODUCT_AT(z);

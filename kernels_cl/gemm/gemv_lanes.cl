@@ -74,7 +74,7 @@ static inline void add_lanes(const float *sums, __local float *memory) {
 #endif
 }
 
-__kernel void gemv_row_lanes(GEMM_PARAMS) {
+__kernel void gemv_row_lanes(GEMM_PARAMS, DENSE_PARAMS) {
   __local float memory[SUMS * GROUP];
   const index_t z = (index_t)get_group_id(1);
   const product at = PRODUCT_AT(z);
@@ -97,7 +97,7 @@ __kernel void gemv_row_lanes(GEMM_PARAMS) {
   }
 }
 
-__kernel void gemv_column_lanes(GEMM_PARAMS) {
+__kernel void gemv_column_lanes(GEMM_PARAMS, DENSE_PARAMS) {
   __local float memory[M * COLUMNS * GROUP];
   const index_t z = (index_t)get_group_id(1);
   const product at = PRODUCT_AT(z);

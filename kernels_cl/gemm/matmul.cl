@@ -38,7 +38,7 @@ static inline void add_products(const __local real (*as)[TILE + 1],
 }
 #endif
 
-__kernel void matmul(GEMM_PARAMS) {
+__kernel void matmul(GEMM_PARAMS, DENSE_PARAMS) {
   const index_t z = (index_t)get_global_id(2);
   const product p = PRODUCT_AT(z);
   if (p.rows == 0) return;

@@ -15,15 +15,18 @@
 #define GROUPED 0
 #endif
 
-#define GEMM_PARAMS                                                                              \
-  __global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,                 \
-      const index_t a_m, const index_t a_k, __global const STORAGE(B_TYPE) * b,                  \
-      const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,           \
-      __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset, const index8 bias_batch, \
-      const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) * out,              \
-      const long out_offset, const __global long *tiles, const long tiles_offset,                \
-      const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
-      const real alpha, const real beta
+/* GEMM_PARAMS are the operands and sizes of any product, without b, and DENSE_PARAMS a b of plain
+ * elements. Other kernels have ENCODED_PARAMS, CODES_PARAMS or packed panels in their place. */
+#define GEMM_PARAMS                                                                                \
+  __global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,                   \
+      const index_t a_m, const index_t a_k, __global const STORAGE(BIAS_TYPE) * bias,              \
+      const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n, \
+      __global STORAGE(OUT_TYPE) * out, const long out_offset, const __global long *tiles,         \
+      const long tiles_offset, const index8 batch_dims, const index_t m_size,                      \
+      const index_t n_size, const index_t k_size, const real alpha, const real beta
+#define DENSE_PARAMS                                                             \
+  __global const STORAGE(B_TYPE) * b, const long b_offset, const index8 b_batch, \
+      const index_t b_k, const index_t b_n
 
 /* Where product z begins in its operands, and its sizes. */
 typedef struct product {
@@ -56,8 +59,8 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
   product_at(z, tiles + tiles_offset + 3 * (long)(z), a_batch, a_m, b_batch, batch_dims, m_size, \
              n_size, k_size)
 
-/* In a kernel with GEMM_PARAMS, of its PRODUCT_AT: the rows of a, or the columns of b, from `first`
- * on, and `depth` of their k (fetch.h). order: whether k is contiguous. */
+/* In a kernel with GEMM_PARAMS and DENSE_PARAMS, of its PRODUCT_AT: the rows of a, or the columns
+ * of b, from `first` on, and `depth` of their k (fetch.h). order: whether k is contiguous. */
 #define ROWS_OF_A(at, first, depth, order)                                                     \
   OPERAND(A_TYPE, a + a_offset + (at).a + (first)*a_m, a_m, a_k, (at).rows - (first), (depth), \
           order)

@@ -3,14 +3,8 @@
  * of k at a time. Each decodes a part of one column, so that a code is decoded once for ROWS rows,
  * and makes every SIDE-th row and column: neighbours read neighbouring words of local memory and
  * write neighbouring elements of out. */
-#include "common.h"
 #include "encoded.h"
-#ifndef A_TYPE
-#define A_TYPE F32
-#define OUT_TYPE F32
-#define BIAS_TYPE F32
-#define HAS_BIAS 1
-#endif
+#include "matmul.h"
 #define SIDE 8
 #define BLOCK_M 4
 #define BLOCK_N 8
@@ -33,14 +27,7 @@ static inline void add_products(const __local float (*as)[ROWS + 1],
     for (int j = 0; j < BLOCK_N; j++) sum[i][j] += part[i][j];
 }
 
-__kernel void matmul_encoded(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                             const index8 a_batch, const index_t a_m, const index_t a_k,
-                             ENCODED_PARAMS, __global const STORAGE(BIAS_TYPE) * bias,
-                             const long bias_offset, const index8 bias_batch, const index_t bias_m,
-                             const index_t bias_n, __global STORAGE(OUT_TYPE) * out,
-                             const long out_offset, const index8 batch_dims, const index_t m_size,
-                             const index_t n_size, const index_t k_size, const float alpha,
-                             const float beta) {
+__kernel void matmul_encoded(GEMM_PARAMS, ENCODED_PARAMS) {
   __local float as[PART][ROWS + 1], bs[PART][COLUMNS];
   const index_t z = (index_t)get_global_id(2), tile_m = (index_t)get_group_id(1) * ROWS,
                 tile_n = (index_t)get_group_id(0) * COLUMNS;

@@ -124,27 +124,25 @@ static void test_arguments_by_name(void **state) {
   const arg_index8 a = {{3, 4, 5, 6, 7, 8, 9, 10}}, b = {{11, 1, 1, 1, 1, 1, 1, 12}};
   launch l;
   launch_begin(&l, &c.recorder, &c.n);
-  launch_args(&l, &(gemv_rows_args){.scratch = local_arg(64),
-                                    .each = 4,
-                                    .gemm = {.beta = 0.5,
-                                             .alpha = 2,
-                                             .a = buffer_arg(&t),
-                                             .a_batch = a,
-                                             .a_m = 11,
-                                             .a_k = 12,
-                                             .b = scratch_arg(13),
-                                             .b_batch = b,
-                                             .b_k = 14,
-                                             .b_n = 15,
-                                             .bias = absent_arg(),
-                                             .bias_batch = b,
-                                             .bias_m = 16,
-                                             .bias_n = 17,
-                                             .out = buffer_arg(&t),
-                                             .batch_dims = a,
-                                             .m_size = 18,
-                                             .n_size = 19,
-                                             .k_size = 20}});
+  launch_args(
+      &l, &(gemv_rows_args){.scratch = local_arg(64),
+                            .each = 4,
+                            .gemm = {.beta = 0.5,
+                                     .alpha = 2,
+                                     .a = buffer_arg(&t),
+                                     .a_batch = a,
+                                     .a_m = 11,
+                                     .a_k = 12,
+                                     .bias = absent_arg(),
+                                     .bias_batch = b,
+                                     .bias_m = 16,
+                                     .bias_n = 17,
+                                     .out = buffer_arg(&t),
+                                     .batch_dims = a,
+                                     .m_size = 18,
+                                     .n_size = 19,
+                                     .k_size = 20},
+                            .dense = {.b = scratch_arg(13), .b_batch = b, .b_k = 14, .b_n = 15}});
   assert_string_equal(l.kernel, "gemv_rows");
   assert_int_equal(l.n_values, l.signature->n_args);
   assert_int_equal(value_of(&l, "a")->kind, VALUE_OPERAND);

@@ -20,17 +20,11 @@ void gemm_begin(launch *l, const gemm *g) {
     launch_dtype(l, "B_TYPE", g->f.b->t.type);
 }
 
-gemm_params gemm_operands(const gemm *g) { return gemm_operands_of(g, buffer_arg(g->f.b)); }
-
-gemm_params gemm_operands_of(const gemm *g, arg_buffer b) {
+gemm_params gemm_operands(const gemm *g) {
   return (gemm_params){.a = buffer_arg(g->f.a),
                        .a_batch = strides_arg(&g->f.batch_a),
                        .a_m = g->f.a_m,
                        .a_k = g->f.a_k,
-                       .b = b,
-                       .b_batch = strides_arg(&g->f.batch_b),
-                       .b_k = g->f.b_k,
-                       .b_n = g->f.b_n,
                        .bias = optional_arg(g->f.bias),
                        .bias_batch = strides_arg(&g->f.batch_bias),
                        .bias_m = g->f.bias_m,
@@ -45,6 +39,13 @@ gemm_params gemm_operands_of(const gemm *g, arg_buffer b) {
                        .beta = g->f.beta};
 }
 
+dense_params gemm_dense_at(const gemm *g, arg_buffer b) {
+  return (dense_params){
+      .b = b, .b_batch = strides_arg(&g->f.batch_b), .b_k = g->f.b_k, .b_n = g->f.b_n};
+}
+
+dense_params gemm_dense(const gemm *g) { return gemm_dense_at(g, buffer_arg(g->f.b)); }
+
 enum { BLOCK = 4, SIDE = 8 };
 
 int64_t gemm_tile_rows(const gemm *g) {
@@ -55,7 +56,7 @@ clave_status gemm_tile(const void *product) {
   const gemm *g = product;
   launch l;
   gemm_begin(&l, g);
-  launch_args(&l, &(matmul_args){.gemm = gemm_operands(g)});
+  launch_args(&l, &(matmul_args){.gemm = gemm_operands(g), .dense = gemm_dense(g)});
   launch_epilogue(&l);
   size_t global[3] = {(size_t)((g->f.n + BLOCK - 1) / BLOCK),
                       (size_t)((g->f.m + BLOCK - 1) / BLOCK), (size_t)g->f.batches};

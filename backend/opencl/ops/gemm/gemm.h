@@ -34,9 +34,11 @@ tuning_key gemm_key(const gemm *g);
 /* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and how b is encoded. */
 void gemm_begin(launch *l, const gemm *g);
 void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
-/* The arguments of matmul, gemv_rows and gemv_columns. */
+/* The arguments that our kernels share: all but b's, and b's where it is dense: itself, or packed
+ * in a buffer. */
 gemm_params gemm_operands(const gemm *g);
-gemm_params gemm_operands_of(const gemm *g, arg_buffer b); /* with another b */
+dense_params gemm_dense(const gemm *g);
+dense_params gemm_dense_at(const gemm *g, arg_buffer b);
 
 clave_status gemm_tile(const void *product) STATUS_CHECK; /* matmul.cl: any dtype, any strides */
 int64_t gemm_tile_rows(const gemm *g);                    /* of a group of work-items */

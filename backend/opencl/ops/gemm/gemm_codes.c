@@ -105,25 +105,11 @@ clave_status gemm_codes_rows(const gemm *g, const code_panels *p) {
   gemm_begin_a(&l, g);
   gemm_codes_define(&l, p);
   launch_define(&l, "M", rows_at_once(g));
-  launch_args(&l, &(gemv_codes_args){.a = buffer_arg(g->f.a),
-                                     .a_batch = strides_arg(&g->f.batch_a),
-                                     .a_m = g->f.a_m,
-                                     .a_k = g->f.a_k,
+  launch_args(&l, &(gemv_codes_args){.gemm = gemm_operands(g),
                                      .codes = gemm_codes_operand(p, b),
-                                     .bias = optional_arg(g->f.bias),
-                                     .bias_batch = strides_arg(&g->f.batch_bias),
-                                     .bias_m = g->f.bias_m,
-                                     .bias_n = g->f.bias_n,
-                                     .out = buffer_arg(g->f.out),
-                                     .batch_dims = dims_arg(&g->f.batch_a),
-                                     .m_size = g->f.m,
-                                     .n_size = g->f.n,
-                                     .k_size = g->f.k,
                                      .padded = s.rows,
                                      .each = s.each,
                                      .depth = s.depth,
-                                     .alpha = g->f.alpha,
-                                     .beta = g->f.beta,
                                      .scratch = local_arg(sizeof(float) * s.floats)});
   launch_epilogue(&l);
   size_t global[2] = {(size_t)ceil_div(count_panels(g), s.each), (size_t)g->f.batches},

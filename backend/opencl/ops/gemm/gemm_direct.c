@@ -59,10 +59,12 @@ static int rows_of(const gemm *g) {
 
 static void choose_kernel(launch *l, const gemm *g, bool as_image, int form) {
   if (as_image)
-    launch_args(l, &(gemm_direct_image_args){.gemm = gemm_operands_of(g, absent_arg()),
+    launch_args(l, &(gemm_direct_image_args){.gemm = gemm_operands(g),
+                                             .dense = gemm_dense_at(g, absent_arg()),
                                              .b_image = image_arg(form)});
   else
-    launch_args(l, &(gemm_direct_args){.gemm = gemm_operands_of(g, packed_arg(form))});
+    launch_args(l, &(gemm_direct_args){.gemm = gemm_operands(g),
+                                       .dense = gemm_dense_at(g, packed_arg(form))});
 }
 
 static clave_status multiply(const gemm *g, bool as_image) {

@@ -28,22 +28,8 @@ static clave_status multiply_tiles(const void *product) {
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/gemm/matmul_encoded.cl */
   launch l;
   gemm_begin(&l, g);
-  launch_args(&l, &(matmul_encoded_args){.a = buffer_arg(g->f.a),
-                                         .a_batch = strides_arg(&g->f.batch_a),
-                                         .a_m = g->f.a_m,
-                                         .a_k = g->f.a_k,
-                                         .encoded = encoded_operand(g->f.b),
-                                         .bias = optional_arg(g->f.bias),
-                                         .bias_batch = strides_arg(&g->f.batch_bias),
-                                         .bias_m = g->f.bias_m,
-                                         .bias_n = g->f.bias_n,
-                                         .out = buffer_arg(g->f.out),
-                                         .batch_dims = dims_arg(&g->f.batch_a),
-                                         .m_size = g->f.m,
-                                         .n_size = g->f.n,
-                                         .k_size = g->f.k,
-                                         .alpha = g->f.alpha,
-                                         .beta = g->f.beta});
+  launch_args(&l,
+              &(matmul_encoded_args){.gemm = gemm_operands(g), .encoded = encoded_operand(g->f.b)});
   launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(g->f.n, BLOCK_N), (size_t)ceil_div(g->f.m, BLOCK_M),
                       (size_t)g->f.batches},
@@ -63,24 +49,9 @@ static clave_status multiply_few(const void *product) {
   launch_define(&l, "M", rows);
   if (!is_cpu) launch_define(&l, "LANES", lanes);
   launch_args(&l, &(gemv_encoded_args){
-                      .a = buffer_arg(g->f.a),
-                      .a_batch = strides_arg(&g->f.batch_a),
-                      .a_m = g->f.a_m,
-                      .a_k = g->f.a_k,
+                      .gemm = gemm_operands(g),
                       .encoded = encoded_operand(g->f.b),
-                      .bias = optional_arg(g->f.bias),
-                      .bias_batch = strides_arg(&g->f.batch_bias),
-                      .bias_m = g->f.bias_m,
-                      .bias_n = g->f.bias_n,
-                      .out = buffer_arg(g->f.out),
-                      .tiles = g->grouped ? scratch_arg(0) : absent_arg(),
-                      .batch_dims = dims_arg(&g->f.batch_a),
-                      .m_size = g->f.m,
-                      .n_size = g->f.n,
-                      .k_size = g->f.k,
                       .each = each,
-                      .alpha = g->f.alpha,
-                      .beta = g->f.beta,
                       .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * GROUP))});
   launch_epilogue(&l);
   size_t items =

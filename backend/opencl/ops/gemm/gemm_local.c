@@ -86,7 +86,8 @@ clave_status gemm_local(const void *product) {
   gemm_define_orders(&l, g);
   launch_define(&l, "EACH", (int)(tile / SIDE));
   const parts_params parts = gemm_parts_of(&l, g, n_parts);
-  launch_args(&l, &(gemm_local_args){.gemm = gemm_operands(g), .parts = parts});
+  launch_args(&l,
+              &(gemm_local_args){.gemm = gemm_operands(g), .dense = gemm_dense(g), .parts = parts});
   if (n_parts == 1) launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * SIDE, (size_t)ceil_div(g->f.m, tile) * SIDE,
                       (size_t)(g->f.batches * n_parts)},

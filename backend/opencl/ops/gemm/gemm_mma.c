@@ -63,7 +63,8 @@ clave_status gemm_mma(const void *product) {
   launch_define(&l, "WARPS_N", (int)warps_n(tile));
   launch_define(&l, "BLOCKS_M", (int)(tile / (WARPS_M * 16)));
   const parts_params parts = gemm_parts_of(&l, g, n_parts);
-  launch_args(&l, &(gemm_mma_args){.gemm = gemm_operands(g), .parts = parts});
+  launch_args(&l,
+              &(gemm_mma_args){.gemm = gemm_operands(g), .dense = gemm_dense(g), .parts = parts});
   if (n_parts == 1) launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(g->f.n, tile) * items(tile), (size_t)ceil_div(g->f.m, tile),
                       (size_t)(g->f.batches * n_parts)},

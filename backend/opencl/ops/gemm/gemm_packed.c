@@ -148,12 +148,8 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
     launch_define(l, "SUMS_LOCAL", sums_are_local(g));
-    launch_args(l, &(gemm_args){.panels = *panels,
-                                .b = b->buffer,
-                                .b_batch = strides_arg(&g->f.batch_b),
-                                .b_k = g->f.b_k,
-                                .b_n = g->f.b_n,
-                                .memory = memory});
+    launch_args(
+        l, &(gemm_args){.panels = *panels, .dense = gemm_dense_at(g, b->buffer), .memory = memory});
   }
 }
 

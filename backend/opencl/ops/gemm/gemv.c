@@ -26,10 +26,15 @@ static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats
   launch_define(&l, "ROWS", rows_of(class));
   arg_local scratch = local_arg(sizeof(float) * floats);
   if (by_rows)
-    launch_args(&l, &(gemv_rows_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
+    launch_args(
+        &l,
+        &(gemv_rows_args){
+            .gemm = gemm_operands(g), .dense = gemm_dense(g), .each = each, .scratch = scratch});
   else
-    launch_args(&l,
-                &(gemv_columns_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
+    launch_args(
+        &l,
+        &(gemv_columns_args){
+            .gemm = gemm_operands(g), .dense = gemm_dense(g), .each = each, .scratch = scratch});
   launch_epilogue(&l);
   size_t global[2] = {(size_t)((g->f.n + each - 1) / each), (size_t)g->f.batches},
          local[2] = {1, 1};

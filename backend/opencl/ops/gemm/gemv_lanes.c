@@ -49,7 +49,7 @@ clave_status gemm_row_lanes(const void *product) {
   begin(&l, g, lanes);
   launch_define(&l, "ROWS", (int)rows);
   launch_subgroups(&l, subgroups);
-  launch_args(&l, &(gemv_row_lanes_args){.gemm = gemm_operands(g)});
+  launch_args(&l, &(gemv_row_lanes_args){.gemm = gemm_operands(g), .dense = gemm_dense(g)});
   return run(&l, g, GROUP / lanes * rows);
 }
 
@@ -65,6 +65,6 @@ clave_status gemm_column_lanes(const void *product) {
   int64_t lanes = column_lanes(g);
   launch l;
   begin(&l, g, lanes);
-  launch_args(&l, &(gemv_column_lanes_args){.gemm = gemm_operands(g)});
+  launch_args(&l, &(gemv_column_lanes_args){.gemm = gemm_operands(g), .dense = gemm_dense(g)});
   return run(&l, g, lanes * COLUMNS);
 }
